@@ -173,7 +173,7 @@ def test_progress_as_json(run: Run, tmp_path: Path) -> None:
 
 def test_a_bar_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Kept = keep("manifest raw", Place(str(tmp_path)))
-    monkeypatch.setattr("tfio_store.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("tfio_store.cli.output._FIRST", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
@@ -187,7 +187,7 @@ def test_count_and_diff_have_a_bar(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "f").write_bytes(framed(RECORDS))
-    monkeypatch.setattr("tfio_store.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("tfio_store.cli.output._FIRST", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -95,7 +95,7 @@ def test_did_you_mean(
 def test_no_progress_without_a_terminal(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfio_store.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("tfio_store.cli.output._FIRST", 0.0)
     (tmp_path / "f").write_bytes(framed(RECORDS))
     for line in ("verify f", "count f", "stats f", "copy f t", "convert t t.jsonl", "report t"):
         name, *rest = line.split()

@@ -27,7 +27,7 @@ COMMANDS = {
     "count": ("about", "The number of records."),
     "schema": ("about", "The features, and how many records have them."),
     "stats": ("about", "Each feature's range, quantiles, and what it looks like."),
-    "report": ("report", "One page that shows what a dataset holds, and what is odd."),
+    "report": ("about", "One page that shows what a dataset holds, and what is odd."),
     "head": ("records", "The first records."),
     "tail": ("records", "The last records."),
     "sample": ("records", "Some records, by chance."),

@@ -18,7 +18,6 @@ from tfio_store.cli.options import (
     max_record_bytes,
     size,
 )
-from tfio_store.cli.progress import progress
 from tfio_store.dataset.checks import counted, held
 
 __all__ = ["convert", "copy", "diff"]
@@ -59,7 +58,7 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     from tfio_store.storage.redaction import redacted
 
     source = sources if len(sources) > 1 else sources[0]
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         made = copy_source(source, target, on_progress=on_progress, **how, storage=session.storage)
     facts = {
         "target": redacted(target),
@@ -92,7 +91,7 @@ def diff(
     """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
     from tfio_store.maintain.diff import diff as compare
 
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         found = compare(
             source,
             other,
@@ -168,7 +167,7 @@ def convert(
     """
     from tfio_store.tables.convert import convert as convert_source
 
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         made = convert_source(
             sources if len(sources) > 1 else sources[0],
             target,

@@ -17,7 +17,6 @@ from tfio_store.cli.options import (
     into_target,
     max_record_bytes,
 )
-from tfio_store.cli.progress import progress
 from tfio_store.dataset.checks import held
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
     from tfio_store.maintain.verify import verify as verify_source
 
     source = urls if len(urls) > 1 else urls[0]
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         report = verify_source(
             source, quick=quick, on_progress=on_progress, **limits, storage=session.storage
         )
@@ -86,7 +85,7 @@ def salvage(
     from tfio_store.maintain.copy import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
 
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         report = salvage_source(
             sources if len(sources) > 1 else sources[0],
             target,
@@ -147,7 +146,7 @@ def index(
             for each in written:
                 output.line(each)
         return
-    with progress(session) as on_progress:
+    with output.progress(session) as on_progress:
         storage = None if save_as is None else session.storage  # else the source has it
         manifest = build_index(
             source, save_as, index_dir=index_dir, on_progress=on_progress, storage=storage
