@@ -175,8 +175,8 @@ def test_an_empty_file_has_no_schema(run: Run, tmp_path: Path) -> None:
 
 def test_a_second_signal_while_it_takes_back_what_it_began() -> None:
     program = (
-        "from tfio_store.cli import entry, exits\n"
-        "def main(): raise exits.Signalled(2)\n"
+        "from tfio_store.cli import Signalled, entry\n"
+        "def main(): raise Signalled(2)\n"
         "entry.main = main; entry.script()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any, NoReturn
 
-from tfio_store.cli.exits import USAGE, Signalled, of_signal
+from tfio_store.cli import USAGE, Signalled, of_signal
 
 __all__ = ["main", "script"]
 

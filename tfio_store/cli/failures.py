@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tfio_store.cli.exits import DAMAGED, INTERNAL, NO_DATASET, NOT_THERE, STORE_FAILED, USAGE
+from tfio_store.cli import DAMAGED, INTERNAL, NO_DATASET, NOT_THERE, STORE_FAILED, USAGE
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,

@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from tfio_store import __version__
-from tfio_store.cli import failures
-from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
+from tfio_store.cli import INTERRUPTED, Signalled, failures, of_signal
 from tfio_store.cli.failures import for_stream, in_the_shell
 from tfio_store.cli.options import COMMON, Session
 from tfio_store.cli.output import without_reader

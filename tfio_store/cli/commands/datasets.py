@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from tfio_store.cli import output
-from tfio_store.cli.exits import DAMAGED
+from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import (
     Session,
     common,

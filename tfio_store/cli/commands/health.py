@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfio_store.cli import output
-from tfio_store.cli.exits import DAMAGED, NO_DATASET
+from tfio_store.cli import DAMAGED, NO_DATASET, output
 from tfio_store.cli.failures import in_the_shell
 from tfio_store.cli.options import (
     Session,

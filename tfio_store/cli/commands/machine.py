@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfio_store.cli import output
-from tfio_store.cli.exits import DAMAGED
+from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import Session, common, examples
 
 __all__ = ["completion", "doctor"]
