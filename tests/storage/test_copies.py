@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.servers.lesser_store import Answer, Forward, Request, Rewrite, rewriting_store
 from tests.servers.place import Place
 from tfio_store.storage import Retry, Store
-from tfio_store.storage.cloud import azure as azure_copies
+from tfio_store.storage.cloud import azure as azure_copies, s3 as s3_copies
 from tfio_store.tf.filesystem.folders import folders_of
 
 RETRY = Retry(attempts=3, base_delay=0.01)
@@ -160,6 +161,22 @@ def test_a_copy_of_which_gcs_says_nothing_leaves_its_source(gcs: Place, move: Mo
         with pytest.raises(OSError, match="folder"):
             move(store, path)
     assert gcs.names() == ["folder/a"]
+
+
+@MOVES
+def test_what_one_request_cannot_copy_goes_in_parts(
+    s3: Place, move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_copies, "COPY_BYTES", 5 << 20)
+    data = os.urandom(6 << 20)
+    extra = {"s3_additional_kwargs": {"Metadata": {"owner": "me"}}}
+    Place(s3.root, {**s3.storage_options, **extra}, s3.endpoint).put("folder/a", data)
+    store, path = s3.open("folder", retry=RETRY)
+    move(store, path)
+    (name,) = s3.names()
+    assert s3.get(name) == data
+    bucket, key = s3.open(name)[1].split("/", 1)
+    assert s3.fs.call_s3("head_object", Bucket=bucket, Key=key)["Metadata"]["owner"] == "me"
 
 
 def test_folder_operations_are_retried_as_everything_else(azure: Place) -> None:

@@ -46,8 +46,30 @@ class AzureConnection(Connection):
             raise ValueError(f"{fault} {FORMS}") from fault
 
 
-class AzureBlobs(BucketStore):
-    """The requests of a store of block blobs to the client. Paths are ``container/name``."""
+# Copies go on after the answer that announces them.
+
+FIRST_POLL, LONGEST_POLL = 0.1, 5.0
+"""Seconds between looks at a copy that is under way."""
+
+STALLED = 600.0
+"""Seconds without progress after which a copy is given up."""
+
+MARK_KEY = "tfio_store_attempt"
+"""Azure takes identifiers only."""
+PAGE_OBJECTS = 5000
+
+ID_LENGTH = 52
+"""Characters of a block's id."""
+SHORTEST_ID = 16
+"""Long enough for a number and a random token."""
+
+
+class AzureStore(BucketStore):
+    """A `Store` of block blobs. Its paths are ``container/name``.
+
+    Blocks that were staged and never committed are invisible, and can't be deleted. The service
+    forgets them after a week.
+    """
 
     def __init__(
         self,
@@ -89,107 +111,6 @@ class AzureBlobs(BucketStore):
 
     async def _properties(self, path: str) -> Any:
         return await self._ask(path, lambda: self._blob(path).get_blob_properties(**ONCE))
-
-
-def described(path: str, properties: Any) -> ObjectInfo:
-    modified = seconds_of(properties.last_modified)
-    return ObjectInfo(path, properties.size, unquoted(properties.etag), modified=modified)
-
-
-# Copies on Azure, which go on after the answer that announces them.
-
-
-FIRST_POLL, LONGEST_POLL = 0.1, 5.0
-"""Seconds between looks at a copy that is under way."""
-
-STALLED = 600.0
-"""Seconds without progress after which a copy is given up."""
-
-
-class AzureCopies(AzureBlobs):
-    """Copies for a store of block blobs."""
-
-    async def _copy(self, source: str, target: str) -> None:
-        await self._copied(source, target, if_absent=False)
-
-    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
-        await self._check_free(target)
-        return await self._copied(source, target, if_absent=True)
-
-    async def _copied(self, source: str, target: str, *, if_absent: bool) -> ObjectInfo:
-        found = await self._properties(source)
-        copy = await self._start_copy(source, target, found.etag, if_absent)
-        made = await self._end_copy(target, copy)
-        info = described(target, made)
-        check_copy(described(source, found), info, self.url(target))
-        return info
-
-    async def _start_copy(self, source: str, target: str, etag: str, if_absent: bool) -> str:
-        """The copy's id."""
-        from azure.core import MatchConditions
-
-        origin = self._blob(source).url
-        free = {"match_condition": MatchConditions.IfMissing} if if_absent else {}
-
-        async def attempt() -> str:
-            try:
-                answer = await self._blob(target).start_copy_from_url(
-                    origin,
-                    source_etag=etag,
-                    source_match_condition=MatchConditions.IfNotModified,
-                    **free,
-                    **ONCE,
-                )
-                return str(answer["copy_id"])
-            except Exception as fault:
-                if code_of(fault) != "PendingCopyOperation":
-                    raise
-                under_way = (await self._blob(target).get_blob_properties(**ONCE)).copy
-                if under_way.source != origin:
-                    raise
-                return str(under_way.id)  # begun by an attempt whose answer was lost
-
-        return await self._ask(target, attempt)
-
-    async def _end_copy(self, target: str, copy: str) -> Any:
-        """The properties of the copy once it is whole."""
-        delay, moved, progress = FIRST_POLL, time.monotonic(), None
-        while True:
-            found = await self._properties(target)
-            if found.copy.id != copy:
-                raise OSError(errno.EIO, "another write replaced the copy", self.url(target))
-            if found.copy.status == "success":
-                return found
-            if found.copy.status != "pending":
-                why = found.copy.status_description or found.copy.status
-                raise OSError(errno.EIO, f"the store could not copy to it: {why}", self.url(target))
-            if found.copy.progress != progress:
-                moved, progress = time.monotonic(), found.copy.progress
-            if time.monotonic() - moved > STALLED:
-                await self._blob(target).abort_copy(copy)
-                raise OSError(
-                    errno.ETIMEDOUT, f"no progress of the copy ({progress})", self.url(target)
-                )
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, LONGEST_POLL)
-
-
-MARK_KEY = "tfio_store_attempt"
-"""Azure takes identifiers only."""
-PAGE_OBJECTS = 5000
-
-ID_LENGTH = 52
-"""Characters of a block's id."""
-SHORTEST_ID = 16
-"""Long enough for a number and a random token."""
-
-
-class AzureStore(AzureCopies):
-    """A `Store` of block blobs. Its paths are ``container/name``.
-
-    Blocks that were staged and never committed are invisible, and can't be deleted. The service
-    forgets them after a week.
-    """
 
     async def _look(self, path: str) -> ObjectInfo | None:
         try:
@@ -310,15 +231,76 @@ class AzureStore(AzureCopies):
     def _upload(self, path: str, if_match: str | None) -> AzureUpload:
         return AzureUpload(self, path, if_match)
 
-    async def _delete(self, path: str) -> None:
-        await self._delete_version(path, None)
+    async def _copy(self, source: str, target: str, *, if_absent: bool = False) -> ObjectInfo:
+        if if_absent:
+            await self._check_free(target)
+        found = await self._properties(source)
+        copy = await self._start_copy(source, target, found.etag, if_absent)
+        made = await self._end_copy(target, copy)
+        info = described(target, made)
+        check_copy(described(source, found), info, self.url(target))
+        return info
 
-    async def _delete_version(self, path: str, etag: str | None) -> None:
+    async def _start_copy(self, source: str, target: str, etag: str, if_absent: bool) -> str:
+        """The copy's id."""
+        from azure.core import MatchConditions
+
+        origin = self._blob(source).url
+        free = {"match_condition": MatchConditions.IfMissing} if if_absent else {}
+
+        async def attempt() -> str:
+            try:
+                answer = await self._blob(target).start_copy_from_url(
+                    origin,
+                    source_etag=etag,
+                    source_match_condition=MatchConditions.IfNotModified,
+                    **free,
+                    **ONCE,
+                )
+                return str(answer["copy_id"])
+            except Exception as fault:
+                if code_of(fault) != "PendingCopyOperation":
+                    raise
+                under_way = (await self._blob(target).get_blob_properties(**ONCE)).copy
+                if under_way.source != origin:
+                    raise
+                return str(under_way.id)  # begun by an attempt whose answer was lost
+
+        return await self._ask(target, attempt)
+
+    async def _end_copy(self, target: str, copy: str) -> Any:
+        """The properties of the copy once it is whole."""
+        delay, moved, progress = FIRST_POLL, time.monotonic(), None
+        while True:
+            found = await self._properties(target)
+            if found.copy.id != copy:
+                raise OSError(errno.EIO, "another write replaced the copy", self.url(target))
+            if found.copy.status == "success":
+                return found
+            if found.copy.status != "pending":
+                why = found.copy.status_description or found.copy.status
+                raise OSError(errno.EIO, f"the store could not copy to it: {why}", self.url(target))
+            if found.copy.progress != progress:
+                moved, progress = time.monotonic(), found.copy.progress
+            if time.monotonic() - moved > STALLED:
+                await self._blob(target).abort_copy(copy)
+                raise OSError(
+                    errno.ETIMEDOUT, f"no progress of the copy ({progress})", self.url(target)
+                )
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LONGEST_POLL)
+
+    async def _delete(self, path: str, etag: str | None = None) -> None:
         same = condition(False, etag)
         try:
             await self._ask(path, lambda: self._blob(path).delete_blob(**same, **ONCE))
         except (FileNotFoundError, FileExistsError):  # gone, or another
             return
+
+
+def described(path: str, properties: Any) -> ObjectInfo:
+    modified = seconds_of(properties.last_modified)
+    return ObjectInfo(path, properties.size, unquoted(properties.etag), modified=modified)
 
 
 class AzureUpload:
@@ -338,8 +320,7 @@ class AzureUpload:
         self._blocks: dict[int, str] = {}
         self._id_length = ID_LENGTH
 
-    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
-        del crc32c
+    async def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo:
         return await self._store._put(self._path, data, if_absent, self._if_match)
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:

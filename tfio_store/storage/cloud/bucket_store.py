@@ -213,13 +213,13 @@ class BucketStore(ABC):
             return None
 
     def copy(self, source: str, target: str) -> ObjectInfo:
-        return self._wait(target, self._copy_new(source, target))
+        return self._wait(target, self._copy(source, target, if_absent=True))
 
     def delete(self, paths: Iterable[str]) -> None:
         self._connection.wait(self._delete_all(paths))
 
     def delete_version(self, path: str, etag: str | None) -> None:
-        self._wait(path, self._delete_version(path, etag))
+        self._wait(path, self._delete(path, etag))
 
     def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
         del deep  # one listing has all
@@ -270,34 +270,23 @@ class BucketStore(ABC):
     def _upload(self, path: str, if_match: str | None) -> Upload: ...
 
     @abstractmethod
-    async def _delete(self, path: str) -> None: ...
+    async def _delete(self, path: str, etag: str | None = None) -> None:
+        """Delete the object, if it has this etag. A missing one is no error."""
 
     async def _delete_all(self, paths: Iterable[str]) -> None:
         """The default, for services that delete one object by one request."""
         await at_once(DELETES_AT_ONCE, map(self._delete, paths))
 
     @abstractmethod
-    async def _copy(self, source: str, target: str) -> None:
-        """Have the service copy an object. Returns once the copy is whole, and raises otherwise."""
-
-    @abstractmethod
-    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
-        """The same, with FileExistsError if the target is taken."""
+    async def _copy(self, source: str, target: str, *, if_absent: bool = False) -> ObjectInfo:
+        """Have the service copy an object. Returns once the copy is whole, and raises otherwise.
+        ``if_absent``: FileExistsError if the target is taken."""
 
     async def _check_free(self, path: str) -> None:
         """FileExistsError if there is an object: for copies whose conditions a service's emulators
         ignore."""
         if await self._look(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
-
-    async def _delete_version(self, path: str, etag: str | None) -> None:
-        """The default, for services that delete without conditions."""
-        try:
-            found = await self._info(path)
-        except (FileNotFoundError, IsADirectoryError):
-            return
-        if etag is None or found.etag == etag:
-            await self._delete(path)
 
     async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
         """The default, for services that list no partial uploads, and forget them in time."""

@@ -30,54 +30,7 @@ from tfio_store.storage.store import ObjectInfo, Version
 __all__ = ["GCSStore"]
 
 
-# Copies on GCS: rewrites, which may take several requests.
-
-
-class GCSCopies(BucketStore):
-    """Copies for a store of GCS objects."""
-
-    _client: GCSClient
-
-    async def _copy(self, source: str, target: str) -> None:
-        await self._copied(source, target, None)
-
-    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
-        await self._check_free(target)
-        return await self._copied(source, target, "0")
-
-    async def _copied(self, source: str, target: str, replaces: str | None) -> ObjectInfo:
-        """``replaces``: the generation that must be at the target; "0" for none, None for any."""
-        info = await self._info(source)
-        url = object_url(source) + "/rewriteTo" + object_url(target).removeprefix("/storage/v1")
-        token: str | None = None
-        while True:
-            answer = await self._rewrite(target, url, token, info, replaces)
-            if answer.get("done"):
-                break
-            token = answer["rewriteToken"]
-        copy = described(target, answer["resource"])
-        check_copy(info, copy, self.url(target))
-        return copy
-
-    async def _rewrite(
-        self, target: str, url: str, token: str | None, info: ObjectInfo, replaces: str | None
-    ) -> dict[str, Any]:
-        """One step of a copy; the service takes several for large objects between locations."""
-
-        async def attempt() -> dict[str, Any]:
-            answer = await self._client.ask_json(
-                "POST", url, {}, rewriteToken=token, sourceGeneration=info.etag,
-                ifGenerationMatch=replaces,
-            )  # fmt: skip
-            found: dict[str, Any] = json.loads(answer.expect(200).body)
-            if not (found.get("resource") if found.get("done") else found.get("rewriteToken")):
-                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
-            return found
-
-        return await self._ask(target, attempt, nbytes=info.size)
-
-
-class GCSStore(GCSCopies):
+class GCSStore(BucketStore):
     """A `Store` of GCS objects. Their etags are generations.
 
     No listing shows uploads that are neither finished nor cancelled. The service forgets them after
@@ -193,13 +146,41 @@ class GCSStore(GCSCopies):
         return described(path, await self._ask(path, attempt, nbytes=len(data)))
 
     def _upload(self, path: str, if_match: str | None) -> GCSUpload:
-        target = path, self.url(path)
-        return GCSUpload(self._client, self._retry, target, self._put, if_match)
+        return GCSUpload(self, self._client, path, if_match)
 
-    async def _delete(self, path: str) -> None:
-        await self._delete_version(path, None)
+    async def _copy(self, source: str, target: str, *, if_absent: bool = False) -> ObjectInfo:
+        if if_absent:
+            await self._check_free(target)
+        info = await self._info(source)
+        url = object_url(source) + "/rewriteTo" + object_url(target).removeprefix("/storage/v1")
+        token: str | None = None
+        while True:
+            answer = await self._rewrite(target, url, token, info, if_absent)
+            if answer.get("done"):
+                break
+            token = answer["rewriteToken"]
+        copy = described(target, answer["resource"])
+        check_copy(info, copy, self.url(target))
+        return copy
 
-    async def _delete_version(self, path: str, etag: str | None) -> None:
+    async def _rewrite(
+        self, target: str, url: str, token: str | None, info: ObjectInfo, if_absent: bool
+    ) -> dict[str, Any]:
+        """One step of a copy; the service takes several for large objects between locations."""
+
+        async def attempt() -> dict[str, Any]:
+            answer = await self._client.ask_json(
+                "POST", url, {}, rewriteToken=token, sourceGeneration=info.etag,
+                ifGenerationMatch="0" if if_absent else None,
+            )  # fmt: skip
+            found: dict[str, Any] = json.loads(answer.expect(200).body)
+            if not (found.get("resource") if found.get("done") else found.get("rewriteToken")):
+                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
+            return found
+
+        return await self._ask(target, attempt, nbytes=info.size)
+
+    async def _delete(self, path: str, etag: str | None = None) -> None:
         async def attempt() -> None:
             answer = await self._client.ask("DELETE", object_url(path), ifGenerationMatch=etag)
             answer.expect(200, 204, 404, 412)

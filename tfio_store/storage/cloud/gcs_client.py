@@ -6,17 +6,16 @@ import base64
 import errno
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from tfio_store.storage import private
-from tfio_store.storage.cloud.bucket_store import Mark
+from tfio_store.storage.cloud.bucket_store import BucketStore, Mark
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import Answer, ShortBodyError
 from tfio_store.storage.ranges import wanted_body
-from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, seconds_of
 
 __all__ = ["GCSClient", "GCSUpload", "described"]
@@ -111,9 +110,6 @@ def described(path: str, resource: Mapping[str, Any]) -> ObjectInfo:
 # commits.
 
 
-Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
-
-
 class GCSUpload:
     """One resumable upload. It must name its condition when it begins. That is ``if_match`` if
     given, "still absent" if nothing is there, and otherwise none. So if an object appears
@@ -127,28 +123,21 @@ class GCSUpload:
     equal_parts = False
 
     def __init__(
-        self,
-        client: GCSClient,
-        retry: Retry,
-        target: tuple[str, str],
-        put: Put,
-        if_match: str | None,
+        self, store: BucketStore, client: GCSClient, path: str, if_match: str | None
     ) -> None:
-        path, self.url = target
+        self.url = store.url(path)
         self._if_match = if_match
+        self._store = store
         self._client = client
-        self._retry = retry
         self._path = path
-        self._put = put
         self._mark = Mark()
         self._session: str | None = None
         self._was_absent = False
         self._offset = 0
         self._tail = bytearray()
 
-    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
-        del crc32c
-        return await self._put(self._path, data, if_absent, self._if_match)
+    async def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo:
+        return await self._store._put(self._path, data, if_absent, self._if_match)
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del number, crc32c
@@ -177,14 +166,14 @@ class GCSUpload:
     async def discard(self) -> None:
         if self._session is not None:
             session = self._session
-            await self._retry.run(lambda: self._cancel(session), self.url)
+            await self._store._ask(self._path, lambda: self._cancel(session))
 
     async def _cancel(self, session: str) -> None:
         answer = await self._client.ask("DELETE", session)
         answer.expect(200, 204, 404, 410, 499)  # 499 is the service's "cancelled"
 
     async def _begin(self) -> None:
-        current = await self._retry.run(lambda: self._client.metadata(self._path), self.url)
+        current = await self._store._ask(self._path, lambda: self._client.metadata(self._path))
         self._was_absent = current is None
         resource = {"name": split(self._path)[1], "metadata": self._mark.metadata}
 
@@ -199,7 +188,7 @@ class GCSUpload:
             )
             return answer.expect(200, 201).headers["Location"]
 
-        self._session = await self._retry.run(attempt, self.url)
+        self._session = await self._store._ask(self._path, attempt)
 
     async def _carry(
         self, data: bytearray, size: int | None, checksum: str | None = None
@@ -232,7 +221,7 @@ class GCSUpload:
                 raise ShortBodyError(errno.ECONNRESET, f"took {start} of {stop} bytes so far")
             return None
 
-        return await self._retry.run(attempt, self.url, nbytes=len(data))
+        return await self._store._ask(self._path, attempt, nbytes=len(data))
 
     async def _transfer(
         self, data: bytes | memoryview, content_range: str, checksum: str | None = None

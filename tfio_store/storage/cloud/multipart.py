@@ -43,7 +43,7 @@ class Upload(Protocol):
     """Whether a part must wait until the one before it has arrived."""
     equal_parts: bool
 
-    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
+    async def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo:
         """Write the whole object at once, if it ends before its first part is full."""
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
@@ -116,9 +116,8 @@ class MultipartOutput:
             self._compare(self._crc32c, crc32c)
             work = self._upload.finish(size=self._size, crc32c=self._crc32c, if_absent=if_absent)
         else:
-            found = crc32c_of(self._filling)
-            self._compare(found, crc32c)
-            work = self._upload.put(self._filling, crc32c=found, if_absent=if_absent)
+            self._compare(crc32c_of(self._filling), crc32c)
+            work = self._upload.put(self._filling, if_absent=if_absent)
         info: ObjectInfo = self._result(self._start(work))
         self._done = True
         self._filling = bytearray()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice
@@ -12,7 +14,7 @@ from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.records.framing import Buffer
+from tfio_store.records.framing import Buffer, crc32c as crc32c_of
 from tfio_store.storage.cloud.bucket_store import (
     DELETES_AT_ONCE,
     BucketStore,
@@ -21,13 +23,15 @@ from tfio_store.storage.cloud.bucket_store import (
     at_once,
     check_copy,
 )
+from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.cloud.s3_client import (
     S3Client,
     S3CopiedUpload,
     S3Upload,
     checksum_of,
+    copied_etag,
     etag_of,
-    put_object,
+    is_lost,
 )
 from tfio_store.storage.faults import ShortBodyError, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
@@ -35,9 +39,6 @@ from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, seconds_of
 
 __all__ = ["S3Store"]
-
-
-# Copies on S3: one request for an object up to 5 GiB, parts beyond.
 
 
 COPY_BYTES = 5 << 30
@@ -49,101 +50,6 @@ READ_BYTES = 4 << 20
 """An object up to this size is read and written in less time than the five requests of a multipart
 upload take."""
 
-
-class S3Copies(BucketStore):
-    """Copies for a store of S3 objects."""
-
-    _client: S3Client
-
-    async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
-        return await self._ask(path, lambda: self._client.call(method, **params))
-
-    async def _copy(self, source: str, target: str) -> None:
-        bucket, key = self._client.split(source)
-        place = {"Bucket": bucket, "Key": key}
-        found = await self._call(source, "head_object", **place)
-        info, url = await self._info(source), self.url(target)
-        if info.size <= COPY_BYTES:
-            etag = await self._copy_whole(target, place, info.size)
-            copy = await self._info(target)
-            if copy.etag != etag:
-                raise OSError(errno.EIO, "the store has another object there than the copy", url)
-        else:
-            mark = Mark()
-            metadata = {**found.get("Metadata", {}), **mark.metadata}
-            await self._copy_parts(target, place, info.size, metadata)
-            bucket, key = self._client.split(target)
-            there = await self._call(target, "head_object", Bucket=bucket, Key=key)
-            if not mark.is_on(there.get("Metadata")):
-                raise OSError(errno.EIO, "the store has another object there than the copy", url)
-            copy = await self._info(target)
-        check_copy(info, copy, url)
-
-    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
-        """CopyObject knows no condition on every store. The end of a multipart upload does."""
-        info = await self._info(source)
-        if info.size <= READ_BYTES:
-            data, _ = await self._get(source, None)
-            return await self._put(target, data, True, None)
-        upload = S3CopiedUpload(self._client, self._retry, (target, self.url(target)), None)
-        bucket, key = self._client.split(source)
-        place = {"Bucket": bucket, "Key": key}
-        starts = range(0, info.size, COPY_BYTES)
-        ranges = [(start, min(start + COPY_BYTES, info.size)) for start in starts]
-        try:
-            await at_once(
-                PARTS_AT_ONCE, (upload.copy(i, place, *each) for i, each in enumerate(ranges))
-            )
-            return await upload.finish(size=info.size, crc32c=0, if_absent=True)
-        except BaseException:
-            await upload.discard()
-            raise
-
-    async def _copy_whole(self, target: str, place: Mapping[str, str], size: int) -> str:
-        """The ETag of the copy."""
-        bucket, key = self._client.split(target)
-
-        async def attempt() -> str:
-            answer = await self._client.call(
-                "copy_object", Bucket=bucket, Key=key, CopySource=dict(place)
-            )
-            etag = answer.get("CopyObjectResult", {}).get("ETag")
-            if not etag:  # status 200 comes before the copy is made, and says nothing
-                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
-            return str(etag).strip('"')
-
-        return await self._ask(target, attempt, nbytes=size)
-
-    async def _copy_parts(
-        self, target: str, place: Mapping[str, str], size: int, metadata: Mapping[str, str]
-    ) -> None:
-        bucket, key = self._client.split(target)
-        where: dict[str, Any] = {"Bucket": bucket, "Key": key}
-        upload = await self._call(target, "create_multipart_upload", **where, Metadata=metadata)
-        where["UploadId"] = upload["UploadId"]
-        parts: list[dict[str, Any]] = []
-
-        async def copy_part(number: int) -> None:
-            start = (number - 1) * COPY_BYTES
-            answer = await self._call(
-                target, "upload_part_copy", PartNumber=number, CopySource=dict(place),
-                CopySourceRange=f"bytes={start}-{min(start + COPY_BYTES, size) - 1}", **where,
-            )  # fmt: skip
-            parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
-
-        try:
-            numbers = range(1, -(-size // COPY_BYTES) + 1)
-            await at_once(PARTS_AT_ONCE, (copy_part(number) for number in numbers))
-        except BaseException:
-            await self._call(target, "abort_multipart_upload", **where)
-            raise
-        done = {"Parts": sorted(parts, key=lambda part: int(part["PartNumber"]))}
-        try:
-            await self._call(target, "complete_multipart_upload", MultipartUpload=done, **where)
-        except FileNotFoundError:  # completed by an attempt whose answer was lost; the caller looks
-            return
-
-
 DELETED_TOGETHER = 1000
 """Objects that one request deletes at most."""
 
@@ -151,7 +57,7 @@ PIECE_BYTES = 256 << 10
 """The most bytes to take from a connection at a time, of those that have arrived."""
 
 
-class S3Store(S3Copies):
+class S3Store(BucketStore):
     """A `Store` of S3 objects."""
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
@@ -163,6 +69,9 @@ class S3Store(S3Copies):
         """False once the store has shown that it ignores conditions."""
         return self._client.conditions is not False
 
+    async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
+        return await self._ask(path, lambda: self._client.call(method, **params))
+
     async def _info(self, path: str) -> ObjectInfo:
         bucket, key = self._client.split(path)
         if not key:
@@ -171,20 +80,21 @@ class S3Store(S3Copies):
         return await super()._info(path)
 
     async def _look(self, path: str) -> ObjectInfo | None:
-        bucket, key = self._client.split(path)
-        found = await self._ask(path, lambda: self._client.head(bucket, key)) if key else {}
+        if not self._client.split(path)[1]:
+            return None
+        found = await self._ask(path, lambda: self._client.head(path))
         if not found:
             return None
         size, modified = found["ContentLength"], seconds_of(found.get("LastModified"))
         return ObjectInfo(path, size, etag_of(found), checksum_of(found), modified)
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
-        bucket, key = self._client.split(path)
-        if not key:
+        place = self._client.place(path)
+        if not place["Key"]:
             raise self._is_folder(path)
 
         async def attempt() -> tuple[bytes, ObjectInfo]:
-            answer = await self._client.call("get_object", Bucket=bucket, Key=key)
+            answer = await self._client.call("get_object", **place)
             async with answer["Body"]:
                 check_size(answer.get("ContentLength", 0), most, self.url(path))
                 stop = None if most is None else most + 1
@@ -203,10 +113,12 @@ class S3Store(S3Copies):
         return await self._ask(path, ask, nbytes=stop - start)
 
     async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
-        bucket, key = self._client.split(path)
-        params = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
+        client = self._client
+        params = {**client.place(path), "Range": f"bytes={start}-{stop - 1}"}
         try:
-            answer = await self._client.call("get_object", **params, **self._condition(version))
+            answer = await client.call(
+                "get_object", **params, **client.condition(False, version.etag)
+            )
         except Exception as fault:
             if status_of(fault) not in (412, 416):
                 raise
@@ -222,17 +134,11 @@ class S3Store(S3Copies):
         found = answer.get("ContentRange", "")
         return whole_range(data, answer.get("ContentLength"), found, start, stop)
 
-    def _condition(self, version: Version) -> dict[str, str]:
-        if version.etag is None:
-            return {}
-        quote = '"' if self._client.quotes_etags else ""
-        return {"IfMatch": f"{quote}{version.etag}{quote}"}
-
     async def _refused(
         self, path: str, start: int, stop: int, version: Version, fault: Exception
     ) -> BytesLike:
         """Find what a refused range means: another version, behind the end, or neither."""
-        found = await self._client.head(*self._client.split(path))
+        found = await self._client.head(path)
         if not found:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
         version.hold(etag_of(found), self.url(path))
@@ -270,17 +176,117 @@ class S3Store(S3Copies):
     async def _put(
         self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
     ) -> ObjectInfo:
-        target = path, self.url(path)
-        return await put_object(
-            self._client, self._retry, target, data, if_absent=if_absent, if_match=if_match
-        )
+        client = self._client
+        params: dict[str, Any] = {**client.place(path), "Body": data}
+        mark = Mark()
+        if if_absent or if_match is not None:
+            params["Metadata"] = client.metadata(mark.metadata)
+        checksum = {"ChecksumCRC32C": as_checksum(crc32c_of(data))}
+
+        async def attempt() -> Mapping[str, Any]:
+            condition = client.condition(if_absent, if_match)
+            try:
+                return await client.checksummed("put_object", {**params, **condition}, checksum)
+            except Exception as fault:
+                if not is_lost(fault, if_match):
+                    raise
+                current = await client.head(path)
+                if mark.is_on(current.get("Metadata")):
+                    return current
+                if "IfMatch" in condition and etag_of(current) == if_match and client.quotes_etags:
+                    client.quotes_etags = False  # Ceph 16 compares the quotes too
+                    return await attempt()
+                text = "the condition does not hold"
+                raise FileExistsError(errno.EEXIST, text, self.url(path)) from fault
+
+        answer = await self._ask(path, attempt, nbytes=len(data))
+        if if_absent and client.conditions is None:
+            await self._learn_conditions(path, params)
+        return ObjectInfo(path, len(data), etag_of(answer), checksum_of(answer))
+
+    async def _learn_conditions(self, path: str, params: Mapping[str, Any]) -> None:
+        """Write the same again: a store that heeds conditions refuses it. Some stores ignore
+        conditions in silence (rclone's, s3rver)."""
+
+        async def attempt() -> bool:
+            try:
+                await self._client.call("put_object", **params, IfNoneMatch="*")
+            except Exception as fault:
+                if status_of(fault) in (409, 412):
+                    return True
+                raise
+            return False
+
+        client = self._client
+        with contextlib.suppress(OSError):  # the write itself has succeeded
+            # Amazon's own is known to
+            client.conditions = client.is_amazon or await self._ask(path, attempt)
+        if client.conditions is False:
+            warnings.warn(
+                f"{self.url(path)}: this store ignores If-None-Match, so of writers that race for "
+                "one path more than one may believe to have won",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _upload(self, path: str, if_match: str | None) -> S3Upload:
-        return S3Upload(self._client, self._retry, (path, self.url(path)), if_match)
+        return S3Upload(self, self._client, path, if_match)
 
-    async def _delete(self, path: str) -> None:
-        bucket, key = self._client.split(path)
-        await self._call(path, "delete_object", Bucket=bucket, Key=key)
+    async def _copy(self, source: str, target: str, *, if_absent: bool = False) -> ObjectInfo:
+        info, url = await self._info(source), self.url(target)
+        if if_absent and info.size <= READ_BYTES:
+            data, _ = await self._get(source, None)
+            return await self._put(target, data, True, None)
+        if if_absent:  # CopyObject knows no condition on every store. The end of an upload does
+            return await self._copy_parts(source, target, info.size, if_absent=True)
+        if info.size <= COPY_BYTES:
+            etag: str | None = await self._copy_whole(source, target, info.size)
+        else:
+            etag = (await self._copy_parts(source, target, info.size, if_absent=False)).etag
+        copy = await self._info(target)
+        if copy.etag != etag:
+            raise OSError(errno.EIO, "the store has another object there than the copy", url)
+        check_copy(info, copy, url)
+        return copy
+
+    async def _copy_whole(self, source: str, target: str, size: int) -> str:
+        """The ETag of the copy."""
+        params = {**self._client.place(target), "CopySource": self._client.place(source)}
+
+        async def attempt() -> str:
+            answer = await self._client.call("copy_object", **params)
+            return copied_etag(answer.get("CopyObjectResult")).strip('"')
+
+        return await self._ask(target, attempt, nbytes=size)
+
+    async def _copy_parts(
+        self, source: str, target: str, size: int, *, if_absent: bool
+    ) -> ObjectInfo:
+        metadata: Mapping[str, str] | None = None
+        if not if_absent:  # keep the source's, as CopyObject does
+            found = await self._ask(source, lambda: self._client.head(source))
+            metadata = found.get("Metadata", {})
+        upload, place = (
+            S3CopiedUpload(self, self._client, target, metadata),
+            self._client.place(source),
+        )
+        starts = range(0, size, COPY_BYTES)
+        ranges = [(start, min(start + COPY_BYTES, size)) for start in starts]
+        try:
+            await at_once(
+                PARTS_AT_ONCE, (upload.copy(i, place, *each) for i, each in enumerate(ranges))
+            )
+            return await upload.finish(size=size, crc32c=0, if_absent=if_absent)
+        except BaseException:
+            await upload.discard()
+            raise
+
+    async def _delete(self, path: str, etag: str | None = None) -> None:
+        if etag is not None:  # not every store deletes with a condition
+            found = await self._look(path)
+            if found is None or found.etag != etag:
+                return
+        await self._call(path, "delete_object", **self._client.place(path))
 
     async def _delete_all(self, paths: Iterable[str]) -> None:
         """A thousand by one request. What the store leaves of them goes one by one, and so does
@@ -325,8 +331,7 @@ class S3Store(S3Copies):
             params["UploadIdMarker"] = page["NextUploadIdMarker"]
 
     async def _abort(self, upload: PendingUpload) -> None:
-        bucket, key = self._client.split(upload.path)
-        params = {"Bucket": bucket, "Key": key, "UploadId": upload.token}
+        params = {**self._client.place(upload.path), "UploadId": upload.token}
         try:
             await self._call(upload.path, "abort_multipart_upload", **params)
         except FileNotFoundError:  # committed or aborted since

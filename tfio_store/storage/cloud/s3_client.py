@@ -12,25 +12,34 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import errno
-import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from tfio_store.records.framing import crc32c as crc32c_of
 from tfio_store.storage import private
-from tfio_store.storage.cloud.bucket_store import Mark
+from tfio_store.storage.cloud.bucket_store import BucketStore, Mark
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 
-__all__ = ["S3Client", "S3CopiedUpload", "S3Upload", "checksum_of", "etag_of", "put_object"]
+__all__ = [
+    "S3Client",
+    "S3CopiedUpload",
+    "S3Upload",
+    "checksum_of",
+    "copied_etag",
+    "etag_of",
+    "is_lost",
+]
 
 CONNECTIONS = 64
 """Requests in flight at once. botocore's default of 10 would queue a reader's ranges."""
+
+UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
+"""Answers of stores that do not take CRC32C checksums. (They have other meanings too.)"""
 
 
 class S3Client:
@@ -57,6 +66,11 @@ class S3Client:
         """Bucket and key of ``bucket/key``; access points (ARNs) count as buckets."""
         return private.bucket_and_key(self.connection.fs, path)
 
+    def place(self, path: str) -> dict[str, Any]:
+        """The parameters that name an object."""
+        bucket, key = self.split(path)
+        return {"Bucket": bucket, "Key": key}
+
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call ``method`` of the botocore client, with ``s3_additional_kwargs`` where they apply.
         s3fs's own call would drop parameters that this botocore does not know. But a condition must
@@ -68,10 +82,33 @@ class S3Client:
         answer: dict[str, Any] = await bound(**{**private.method_options(fs, bound), **params})
         return answer
 
-    async def head(self, bucket: str, key: str) -> dict[str, Any]:
+    async def checksummed(
+        self, method: str, params: Mapping[str, Any], checksum: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Call with a checksum for the store to verify, or without one if it takes none. The
+        payload's SHA-256 is part of the signature in any case."""
+        if self.checksums:
+            try:
+                return await self.call(method, **params, **checksum)
+            except Exception as fault:
+                if code_of(fault) not in UNKNOWN_CHECKSUM:
+                    raise
+        answer = await self.call(method, **params)
+        self.checksums = False
+        return answer
+
+    def condition(self, if_absent: bool, if_match: str | None) -> dict[str, str]:
+        """The parameters of a condition."""
+        if if_absent:
+            return {"IfNoneMatch": "*"}
+        if if_match is not None:
+            return {"IfMatch": f'"{if_match}"' if self.quotes_etags else if_match}
+        return {}
+
+    async def head(self, path: str) -> dict[str, Any]:
         """The object's headers. Empty if there is no object."""
         try:
-            return await self.call("head_object", Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+            return await self.call("head_object", **self.place(path), ChecksumMode="ENABLED")
         except Exception as fault:
             if status_of(fault) == 404:
                 return {}
@@ -116,49 +153,6 @@ def checksum_of(answer: Mapping[str, Any]) -> int | None:
 # Writing to S3.
 
 
-UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
-"""Answers of stores that do not take CRC32C checksums. (They have other meanings too.)"""
-
-
-async def put_object(
-    client: S3Client,
-    retry: Retry,
-    target: tuple[str, str],
-    data: bytes | bytearray,
-    *,
-    if_absent: bool = False,
-    if_match: str | None = None,
-) -> ObjectInfo:
-    """One atomic request that writes ``data`` to ``target`` (path, URL) if the condition holds."""
-    path, url = target
-    bucket, key = client.split(path)
-    params: dict[str, Any] = {"Bucket": bucket, "Key": key, "Body": data}
-    mark = Mark()
-    if if_absent or if_match is not None:
-        params["Metadata"] = client.metadata(mark.metadata)
-    checksum = {"ChecksumCRC32C": as_checksum(crc32c_of(data))}
-
-    async def attempt() -> Mapping[str, Any]:
-        condition = condition_of(client, if_absent, if_match)
-        try:
-            return await checksummed(client, "put_object", {**params, **condition}, checksum)
-        except Exception as fault:
-            if not is_lost(fault, if_match):
-                raise
-            current = await client.head(bucket, key)
-            if mark.is_on(current.get("Metadata")):
-                return current
-            if "IfMatch" in condition and etag_of(current) == if_match and client.quotes_etags:
-                client.quotes_etags = False  # Ceph 16 compares the quotes too
-                return await attempt()
-            raise FileExistsError(errno.EEXIST, "the condition does not hold", url) from fault
-
-    answer = await retry.run(attempt, url, nbytes=len(data))
-    if if_absent and client.conditions is None:
-        await learn_conditions(client, retry, params, url)
-    return ObjectInfo(path, len(data), etag_of(answer), checksum_of(answer))
-
-
 class S3Upload:
     """One multipart upload. It begins with its first part."""
 
@@ -167,64 +161,45 @@ class S3Upload:
     ordered = False
 
     def __init__(
-        self, client: S3Client, retry: Retry, target: tuple[str, str], if_match: str | None
+        self, store: BucketStore, client: S3Client, path: str, if_match: str | None
     ) -> None:
-        path, self.url = target
-        self._if_match = if_match
+        self.url = store.url(path)
         self.equal_parts = bool(client.connection.fs.fixed_upload_size)
+        self._if_match = if_match
+        self._store = store
         self._client = client
-        self._retry = retry
         self._path = path
-        bucket, key = client.split(path)
-        self._object = {"Bucket": bucket, "Key": key}
+        self._object = client.place(path)
         self._mark = Mark()
+        self._metadata = client.metadata(self._mark.metadata)
         self._beginning: asyncio.Future[str] | None = None
         self._checksums = True
         self._parts: dict[int, dict[str, Any]] = {}
 
-    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
-        del crc32c
-        target = self._path, self.url
-        return await put_object(
-            self._client,
-            self._retry,
-            target,
-            data,
-            if_absent=if_absent,
-            if_match=self._if_match,
-        )
+    async def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo:
+        return await self._store._put(self._path, data, if_absent, self._if_match)
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del last
-        if self._beginning is None:
-            self._beginning = asyncio.ensure_future(self._begin())
-        # shielded: the cancelled part must not leave an upload whose name is lost
-        params = {**self._object, "UploadId": await asyncio.shield(self._beginning)}
+        params = await self._begun()
         checksum = {"ChecksumCRC32C": as_checksum(crc32c)} if self._checksums else {}
-        answer = await self._retry.run(
-            lambda: self._client.call(
-                "upload_part", **params, PartNumber=number + 1, Body=data, **checksum
-            ),
-            self.url,
-            nbytes=len(data),
+        answer = await self._ask(
+            "upload_part", nbytes=len(data), **params, PartNumber=number + 1, Body=data, **checksum
         )
         self._parts[number] = {"PartNumber": number + 1, "ETag": answer["ETag"], **checksum}
 
     async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo:
-        assert self._beginning is not None
-        params: dict[str, Any] = {**self._object, "UploadId": await self._beginning}
+        params = await self._begun()
         params["MultipartUpload"] = {"Parts": [self._parts[i] for i in range(len(self._parts))]}
         if self._checksums:
             params |= {"ChecksumCRC32C": as_checksum(crc32c), "ChecksumType": "FULL_OBJECT"}
         if if_absent or self._if_match is not None:
             # Ceph 16 ignores the condition: look first, so that it gives way in a race at most
-            look = await self._retry.run(
-                lambda: self._client.head(*self._object.values()), self.url
-            )
+            look = await self._head()
             if etag_of(look) != self._if_match:
                 raise FileExistsError(errno.EEXIST, "the condition does not hold", self.url)
-            params |= condition_of(self._client, if_absent, self._if_match)
-        answer = await self._retry.run(lambda: self._complete(params), self.url)
+            params |= self._client.condition(if_absent, self._if_match)
+        answer = await self._store._ask(self._path, lambda: self._complete(params))
         return await self._confirmed(answer, size)
 
     async def discard(self) -> None:
@@ -235,32 +210,38 @@ class S3Upload:
         except Exception:  # it never began, and send() has said so
             return
         try:
-            await self._retry.run(
-                lambda: self._client.call(
-                    "abort_multipart_upload", **self._object, UploadId=upload
-                ),
-                self.url,
-            )
+            await self._ask("abort_multipart_upload", **self._object, UploadId=upload)
         except FileNotFoundError:  # the store has forgotten it already
             return
 
+    async def _begun(self) -> dict[str, Any]:
+        """The parameters that name the upload, which the first caller begins."""
+        if self._beginning is None:
+            self._beginning = asyncio.ensure_future(self._begin())
+        # shielded: the cancelled part must not leave an upload whose name is lost
+        return {**self._object, "UploadId": await asyncio.shield(self._beginning)}
+
     async def _begin(self) -> str:
-        params = {**self._object, "Metadata": self._client.metadata(self._mark.metadata)}
+        params = {**self._object, "Metadata": self._metadata}
         checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
-        answer = await self._retry.run(
-            lambda: checksummed(self._client, "create_multipart_upload", params, checksum),
-            self.url,
+        answer = await self._store._ask(
+            self._path,
+            lambda: self._client.checksummed("create_multipart_upload", params, checksum),
         )
         self._checksums = self._client.checksums
-        upload: str = answer["UploadId"]
-        return upload
+        return str(answer["UploadId"])
+
+    async def _ask(self, method: str, *, nbytes: int = 0, **params: Any) -> dict[str, Any]:
+        ask = partial(self._client.call, method, **params)
+        return await self._store._ask(self._path, ask, nbytes=nbytes)
+
+    async def _head(self) -> dict[str, Any]:
+        return await self._store._ask(self._path, lambda: self._client.head(self._path))
 
     async def _confirmed(self, answer: Mapping[str, Any], size: int) -> ObjectInfo:
         """Look at the stored object: some stores (Ceph 16) do not answer this on completion."""
         try:
-            found = await self._retry.run(
-                lambda: self._client.head(*self._object.values()), self.url
-            )
+            found = await self._head()
         except PermissionError:  # may write but not look
             found = {}
         if self._mark.is_on(found.get("Metadata")):  # and not somebody else's, written since
@@ -282,7 +263,7 @@ class S3Upload:
                     self.url,
                 ) from fault
             if status_of(fault) in (404, 412):
-                current = await self._client.head(*self._object.values())
+                current = await self._client.head(self._path)
                 if self._mark.is_on(current.get("Metadata")):
                     return current
             raise
@@ -291,87 +272,44 @@ class S3Upload:
 class S3CopiedUpload(S3Upload):
     """A multipart upload whose parts the store copies from another object."""
 
+    def __init__(
+        self,
+        store: BucketStore,
+        client: S3Client,
+        path: str,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """``metadata``: in place of what the user's options put on each object."""
+        super().__init__(store, client, path, None)
+        self._checksums = False  # none is known of the parts
+        if metadata is not None:
+            self._metadata = {**metadata, **self._mark.metadata}
+
     async def copy(self, number: int, source: Mapping[str, str], start: int, stop: int) -> None:
         """Make bytes [start, stop) of ``source`` (Bucket, Key) the part of this number."""
-        if self._beginning is None:
-            self._beginning = asyncio.ensure_future(self._begin())
-        params = {**self._object, "UploadId": await asyncio.shield(self._beginning)}
+        params = await self._begun()
 
         async def attempt() -> str:
             answer = await self._client.call(
                 "upload_part_copy", **params, PartNumber=number + 1, CopySource=dict(source),
                 CopySourceRange=f"bytes={start}-{stop - 1}",
             )  # fmt: skip
-            etag = answer.get("CopyPartResult", {}).get("ETag")
-            if not etag:  # status 200 comes before the copy is made, and says nothing
-                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
-            return str(etag)
+            return copied_etag(answer.get("CopyPartResult"))
 
-        etag = await self._retry.run(attempt, self.url, nbytes=stop - start)
+        etag = await self._store._ask(self._path, attempt, nbytes=stop - start)
         self._parts[number] = {"PartNumber": number + 1, "ETag": etag}
 
     async def _begin(self) -> str:
-        """Without a checksum: none is known of the parts."""
-        params = {**self._object, "Metadata": self._client.metadata(self._mark.metadata)}
-        self._checksums = False
-        answer = await self._retry.run(
-            lambda: self._client.call("create_multipart_upload", **params), self.url
-        )
-        upload: str = answer["UploadId"]
-        return upload
+        params = {**self._object, "Metadata": self._metadata}
+        return str((await self._ask("create_multipart_upload", **params))["UploadId"])
 
 
-async def checksummed(
-    client: S3Client, method: str, params: Mapping[str, Any], checksum: Mapping[str, str]
-) -> dict[str, Any]:
-    """Call with a checksum for the store to verify, or without one if it takes none. The payload's
-    SHA-256 is part of the signature in any case.
-    """
-    if client.checksums:
-        try:
-            return await client.call(method, **params, **checksum)
-        except Exception as fault:
-            if code_of(fault) not in UNKNOWN_CHECKSUM:
-                raise
-    answer = await client.call(method, **params)
-    client.checksums = False
-    return answer
-
-
-async def learn_conditions(
-    client: S3Client, retry: Retry, params: Mapping[str, Any], url: str
-) -> None:
-    """Write the same again: a store that heeds conditions refuses it. Some stores ignore conditions
-    in silence (rclone's, s3rver).
-    """
-
-    async def attempt() -> bool:
-        try:
-            await client.call("put_object", **params, IfNoneMatch="*")
-        except Exception as fault:
-            if status_of(fault) in (409, 412):
-                return True
-            raise
-        return False
-
-    with contextlib.suppress(OSError):  # the write itself has succeeded
-        # Amazon's own is known to
-        client.conditions = client.is_amazon or await retry.run(attempt, url)
-    if client.conditions is False:
-        warnings.warn(
-            f"{url}: this store ignores If-None-Match, so of writers that race for one path "
-            "more than one may believe to have won",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-def condition_of(client: S3Client, if_absent: bool, if_match: str | None) -> dict[str, str]:
-    if if_absent:
-        return {"IfNoneMatch": "*"}
-    if if_match is not None:
-        return {"IfMatch": f'"{if_match}"' if client.quotes_etags else if_match}
-    return {}
+def copied_etag(result: Mapping[str, Any] | None) -> str:
+    """The ETag of a copy. Status 200 comes before it is made, and says nothing."""
+    etag = (result or {}).get("ETag")
+    if not etag:
+        raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
+    return str(etag)
 
 
 def is_lost(fault: Exception, if_match: str | None) -> bool:
