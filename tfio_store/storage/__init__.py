@@ -3,7 +3,7 @@
 `open_store` finds the `Store` that keeps a URL; `store.py` says what a store does.
 """
 
-from tfio_store.storage.cache.local_cache import LocalCache
+from tfio_store.storage.cache import LocalCache
 from tfio_store.storage.resolve import open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.storage import Storage

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfio_store.records.texts import html_table
-from tfio_store.storage.cache.local_cache import LocalCache, cache_of
+from tfio_store.storage.cache import LocalCache, cache_of
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry

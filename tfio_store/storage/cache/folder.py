@@ -1,6 +1,6 @@
 """The files of a cache, as this process knows them.
 
-    PATH/v1/ranges/ab/ab12…/0-8388608   one range of one version of one object (`entry.py`)
+    PATH/v1/ranges/ab/ab12…/0-8388608   one range of one version of one object
     PATH/v1/writing/…                   a range on its way to its name, by rename
     PATH/v1/total                       the bytes of all ranges (`room.py`)
 
@@ -26,7 +26,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer, crc32c
 from tfio_store.records.texts import warn
-from tfio_store.storage.cache.local_cache import LocalCache
+from tfio_store.storage.cache import LocalCache
 from tfio_store.storage.cache.room import Room, scanned
 from tfio_store.storage.threads import PerProcess
 

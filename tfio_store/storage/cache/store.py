@@ -12,8 +12,8 @@ from typing import Any, cast
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage import threads
+from tfio_store.storage.cache import LocalCache
 from tfio_store.storage.cache.folder import DIGEST_BYTES, CacheFolder, Found, folder_of
-from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.store import DISTANT, Store, Version
 from tfio_store.storage.threads import PerProcess
 
