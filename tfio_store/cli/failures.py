@@ -136,9 +136,9 @@ def exit_code(error: BaseException) -> int:
         return NO_DATASET
     if isinstance(error, FileExistsError | click.UsageError):
         return USAGE
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-        return NOT_THERE
-    if isinstance(error, NotADirectoryError):
+    if isinstance(
+        error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
+    ):
         return NOT_THERE
     if isinstance(error, OSError):
         return STORE_FAILED
@@ -153,12 +153,9 @@ def _is_something_else(error: DataLossError) -> bool:
     """Whether the file holds no TFRecords, or the record is no Example, rather than damage."""
     if not isinstance(error, CorruptRecordError):
         return "looks like" in error.reason
-    no_example = "neither a tf.train.Example" in error.reason
-    return no_example or "not a tf.train.Example" in error.reason or _no_frame(error)
-
-
-def _no_frame(error: CorruptRecordError) -> bool:
-    return error.offset == 0 and "checksum of a record's length" in error.reason
+    no_example = "neither a tf.train.Example", "not a tf.train.Example"
+    no_frame = error.offset == 0 and "checksum of a record's length" in error.reason
+    return no_frame or any(words in error.reason for words in no_example)
 
 
 def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[str], str]) -> None:

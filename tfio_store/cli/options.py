@@ -15,6 +15,7 @@ from tfio_store.storage import Storage
 __all__ = [
     "COMMON",
     "Session",
+    "Source",
     "common",
     "common_with_output",
     "duration",
@@ -22,8 +23,11 @@ __all__ = [
     "features",
     "into_target",
     "max_record_bytes",
+    "options_of_another",
     "parse_options",
     "size",
+    "sources",
+    "urls",
 ]
 
 Command = Callable[..., Any]
@@ -53,7 +57,7 @@ def common(function: Command) -> Command:
 
 def common_with_output(function: Command) -> Command:
     """The same for a command whose ``-o`` is its output: storage options have their long name."""
-    return _with_session(function, (_storage_options(), *COMMON[1:]))
+    return _with_session(function, (_storage_options("--storage-options"), *COMMON[1:]))
 
 
 def _with_session(function: Command, given: Sequence[Command]) -> Command:
@@ -80,27 +84,41 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
     return with_session
 
 
+Source = str | tuple[str, ...]
+
+
+def _one_or_all(context: object, argument: object, typed: tuple[str, ...]) -> Source:
+    """What the library's functions take: a name by itself, or several."""
+    return typed[0] if len(typed) == 1 else typed
+
+
+urls = click.argument("urls", nargs=-1, required=True, metavar="URL...", callback=_one_or_all)
+sources = click.argument(
+    "sources", nargs=-1, required=True, metavar="SOURCE...", callback=_one_or_all
+)
+
+
 def examples(*lines: str) -> str:
     """The end of a command's help: what one may type."""
     return "\n".join(["\b", "Examples:", *(f"  tfio-store {line}" for line in lines)])
 
 
-_STORAGE = "KEY=VALUE|JSON|@FILE"
+def _storage_options(
+    *names: str,
+    text: str = "What the storage's fsspec class takes, such as endpoint_url=http://host:9000. May "
+    "be given more than once.",
+) -> Command:
+    return click.option(*names, multiple=True, metavar="KEY=VALUE|JSON|@FILE", help=text)
 
 
-def _storage_options(*short: str) -> Command:
-    return click.option(
-        *short,
-        "--storage-options",
-        multiple=True,
-        metavar=_STORAGE,
-        help="What the storage's fsspec class takes, such as endpoint_url=http://host:9000. May be "
-        "given more than once.",
-    )
+def options_of_another(name: str, whose: str, otherwise: str = "the source") -> Command:
+    """The option of a second storage of a command."""
+    text = f"As --storage-options, for {whose}. Those of {otherwise}, if not set."
+    return _storage_options(name, text=text)
 
 
 COMMON = (
-    _storage_options("-o"),
+    _storage_options("-o", "--storage-options"),
     click.option(
         "--backend",
         type=click.Choice(["fsspec", "obstore", "auto"]),
@@ -136,12 +154,7 @@ _TARGET = (
         show_default=True,
         help="What becomes of a dataset that is there.",
     ),
-    click.option(
-        "--target-options",
-        multiple=True,
-        metavar=_STORAGE,
-        help="As --storage-options, for the target. Those of the source, if not set.",
-    ),
+    options_of_another("--target-options", "the target"),
 )
 
 

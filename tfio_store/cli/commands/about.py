@@ -10,11 +10,14 @@ import click
 from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import (
     Session,
+    Source,
     common,
     common_with_output,
     examples,
     max_record_bytes,
+    options_of_another,
     size,
+    urls,
 )
 
 if TYPE_CHECKING:
@@ -25,18 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["count", "info", "report", "schema", "stats"]
 
-urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
-
 
 @click.command(epilog=examples("info s3://bucket/train", "info --shards 'old/*.tfrecord'"))
 @urls
 @click.option("--shards", is_flag=True, help="List the files too.")
 @common
-def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
+def info(session: Session, urls: Source, shards: bool) -> None:
     """Print on one screen what a source is: records, bytes, files, compression, schema."""
     from tfio_store.maintain.info import info as read_info
 
-    found = read_info(urls if len(urls) > 1 else urls[0], storage=session.storage)
+    found = read_info(urls, storage=session.storage)
     if session.json:
         facts = {
             "records": found.records,
@@ -96,7 +97,7 @@ def _row(shard: ShardFacts) -> tuple[str, ...]:
 @click.option("--per-shard", is_flag=True, help="Count each file by itself.")
 @max_record_bytes
 @common
-def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: Any) -> None:
+def count(session: Session, urls: Source, per_shard: bool, **limits: Any) -> None:
     """Print the number of records.
 
     A manifest or an index has it at once. Otherwise the headers of raw files are read, and
@@ -104,12 +105,11 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
     """
     from tfio_store.tables.count import count as count_records, count_shards
 
-    source = urls if len(urls) > 1 else urls[0]
     with output.progress(session) as on_progress:
         how = {"on_progress": on_progress, **limits, "storage": session.storage}
-        shards = count_shards(source, **how) if per_shard else ()
+        shards = count_shards(urls, **how) if per_shard else ()
         known = sum(shard.records for shard in shards)
-        records = known if per_shard else count_records(source, **how)
+        records = known if per_shard else count_records(urls, **how)
     if session.json:
         output.document("count", {"records": records} | ({"shards": shards} if per_shard else {}))
     elif per_shard:
@@ -187,7 +187,7 @@ def schema(session: Session, url: str, form: str, sample: int, full: bool, **lim
 @click.option("--full", is_flag=True, help="Look at everything.")
 @max_record_bytes
 @common
-def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **limits: Any) -> None:
+def stats(session: Session, urls: Source, sample: int, full: bool, **limits: Any) -> None:
     """Print for each feature how many records have it, its range, quantiles, and what it looks
     like.
 
@@ -199,7 +199,7 @@ def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **li
 
     with output.progress(session) as on_progress:
         found = read_stats(
-            urls if len(urls) > 1 else urls[0],
+            urls,
             sample_bytes=None if full else sample,
             on_progress=on_progress,
             **limits,
@@ -246,7 +246,7 @@ _STDOUT = "-"
 @click.command(
     epilog=examples("report s3://bucket/train -o train.html", "report train --full --fail-on error")
 )
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@urls
 @click.option(
     "-o",
     "--output",
@@ -271,17 +271,12 @@ _STDOUT = "-"
     type=click.Choice(["error", "warning"]),
     help="End with 1 if something as bad or worse is found. Otherwise findings end with 0.",
 )
-@click.option(
-    "--target-options",
-    multiple=True,
-    metavar="KEY=VALUE|JSON|@FILE",
-    help="As --storage-options, for the report. Those of the source, if not set.",
-)
+@options_of_another("--target-options", "the report")
 @max_record_bytes
 @common_with_output
 def report(
     session: Session,
-    urls: tuple[str, ...],
+    urls: Source,
     target: str | None,
     fail_on: str | None,
     target_options: tuple[str, ...],
@@ -299,8 +294,7 @@ def report(
     if session.json and target == _STDOUT:
         raise click.UsageError("--json prints the facts: it does not go with --output -")
     with output.progress(session) as on_progress:
-        source = urls if len(urls) > 1 else urls[0]
-        found = make_report(source, on_progress=on_progress, **how, storage=session.storage)
+        found = make_report(urls, on_progress=on_progress, **how, storage=session.storage)
     if target is None and not session.json:
         target = _default_name(found.facts.header.source)
     into = session.storage_of(target_options) or session.storage

@@ -10,12 +10,15 @@ import click
 from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import (
     Session,
+    Source,
     common,
     examples,
     features,
     into_target,
     max_record_bytes,
+    options_of_another,
     size,
+    sources,
 )
 from tfio_store.dataset.checks import counted, held
 
@@ -35,7 +38,7 @@ _MAX_SHARD_BYTES = click.option(
         "copy train more/train all/train",
     )
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@sources
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
 @_MAX_SHARD_BYTES
@@ -47,7 +50,7 @@ _MAX_SHARD_BYTES = click.option(
 @max_record_bytes
 @into_target
 @common
-def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) -> None:
+def copy(session: Session, sources: Source, target: str, **how: Any) -> None:
     """Copy SOURCE... to one new dataset: merged, resharded, recompressed, shuffled.
 
     The order of the records stays, unless --shuffle-seed is given. Damage ends it, and then there
@@ -56,9 +59,8 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     from tfio_store.maintain.copy import copy as copy_source
     from tfio_store.storage.redaction import redacted
 
-    source = sources if len(sources) > 1 else sources[0]
     with output.progress(session) as on_progress:
-        made = copy_source(source, target, on_progress=on_progress, **how, storage=session.storage)
+        made = copy_source(sources, target, on_progress=on_progress, **how, storage=session.storage)
     facts = {
         "target": redacted(target),
         "records": made.records,
@@ -77,12 +79,7 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
 @click.argument("source")
 @click.argument("other")
 @click.option("--unordered", is_flag=True, help="Another order is no difference.")
-@click.option(
-    "--other-options",
-    multiple=True,
-    metavar="KEY=VALUE|JSON|@FILE",
-    help="As --storage-options, for OTHER. Those of SOURCE, if not set.",
-)
+@options_of_another("--other-options", "OTHER", "SOURCE")
 @common
 def diff(
     session: Session, source: str, other: str, unordered: bool, other_options: tuple[str, ...]
@@ -123,7 +120,7 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
         'convert table.csv s3://bucket/table --schema \'{"price": "float32"}\'',
     )
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@sources
 @click.argument("target")
 @click.option(
     "--from",
@@ -152,7 +149,7 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
 @common
 def convert(
     session: Session,
-    sources: tuple[str, ...],
+    sources: Source,
     target: str,
     columns: str | None,
     target_compression: str | None,
@@ -168,7 +165,7 @@ def convert(
 
     with output.progress(session) as on_progress:
         made = convert_source(
-            sources if len(sources) > 1 else sources[0],
+            sources,
             target,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             target_compression=None if target_compression == "same" else target_compression,

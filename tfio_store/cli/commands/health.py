@@ -10,11 +10,14 @@ from tfio_store.cli import DAMAGED, NO_DATASET, output
 from tfio_store.cli.failures import in_the_shell
 from tfio_store.cli.options import (
     Session,
+    Source,
     common,
     duration,
     examples,
     into_target,
     max_record_bytes,
+    sources,
+    urls,
 )
 from tfio_store.dataset.checks import held
 
@@ -25,31 +28,27 @@ __all__ = ["clean", "index", "salvage", "verify"]
 
 
 @click.command(epilog=examples("verify s3://bucket/train", "verify --quick train"))
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@urls
 @click.option("--quick", is_flag=True, help="Compare sizes and the store's checksums only.")
 @max_record_bytes
 @common
-def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) -> int:
+def verify(session: Session, urls: Source, quick: bool, **limits: Any) -> int:
     """Check every checksum, and list each damaged region.
 
     Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
     """
     from tfio_store.maintain.verify import verify as verify_source
 
-    source = urls if len(urls) > 1 else urls[0]
     with output.progress(session) as on_progress:
         report = verify_source(
-            source, quick=quick, on_progress=on_progress, **limits, storage=session.storage
+            urls, quick=quick, on_progress=on_progress, **limits, storage=session.storage
         )
     if session.json:
         output.document("verify", {"ok": report.ok, **vars(report)})
     else:
         output.line(in_the_shell(str(report), click.get_current_context().command))
-    return 0 if report.ok else _says_no(report)
-
-
-def _says_no(report: VerifyReport) -> int:
-    """The exit code of a source that is damaged, or that holds something else altogether."""
+    if report.ok:
+        return 0
     return NO_DATASET if _is_something_else(report) and not report.problems else DAMAGED
 
 
@@ -64,7 +63,7 @@ def _is_something_else(report: VerifyReport) -> bool:
         "salvage old/damaged.tfrecord s3://bucket/good", "salvage train train --if-exists overwrite"
     )
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@sources
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
 @max_record_bytes
@@ -72,7 +71,7 @@ def _is_something_else(report: VerifyReport) -> bool:
 @common
 def salvage(
     session: Session,
-    sources: tuple[str, ...],
+    sources: Source,
     target: str,
     num_shards: int | None,
     **how: Any,
@@ -86,7 +85,7 @@ def salvage(
 
     with output.progress(session) as on_progress:
         report = salvage_source(
-            sources if len(sources) > 1 else sources[0],
+            sources,
             target,
             num_shards=num_shards,
             on_progress=on_progress,
@@ -101,7 +100,7 @@ def salvage(
 
 
 @click.command(epilog=examples("index old/a.tfrecord --as old/train", "index old/b.tfrecord.gz"))
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@urls
 @click.option("--as", "save_as", metavar="URL", help="The dataset's name, in the files' folder.")
 @click.option("--idx", is_flag=True, help="Write a text index beside each file, as DALI reads it.")
 @click.option(
@@ -112,7 +111,7 @@ def salvage(
 @common
 def index(
     session: Session,
-    urls: tuple[str, ...],
+    urls: Source,
     save_as: str | None,
     idx: bool,
     index_dir: str | None,
@@ -129,7 +128,7 @@ def index(
 
     if idx and (save_as is not None or index_dir is not None):
         raise click.UsageError("--idx writes text files only: leave --as and --index-dir out")
-    source: Any = urls if len(urls) > 1 else urls[0]
+    source: Any = urls
     if not idx and save_as is None:
         source = open_source(source, storage=session.storage)
         if usual_codec(source) is None:
@@ -150,7 +149,7 @@ def index(
         manifest = build_index(
             source, save_as, index_dir=index_dir, on_progress=on_progress, storage=storage
         )
-    named = redacted(save_as or " ".join(urls))
+    named = redacted(save_as or (urls if isinstance(urls, str) else " ".join(urls)))
     facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": named}
     if session.json:
         output.document("index", facts)

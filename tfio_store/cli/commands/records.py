@@ -10,7 +10,7 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.failures import printable
-from tfio_store.cli.options import Session, common, examples, max_record_bytes
+from tfio_store.cli.options import Session, Source, common, examples, max_record_bytes, urls
 from tfio_store.show.media_types import image_size, is_image, media_type
 
 if TYPE_CHECKING:
@@ -91,12 +91,11 @@ def sample(session: Session, url: str, count: int, seed: int | None, **how: Any)
 
 
 @click.command(epilog=examples("cat s3://bucket/train", "cat -c label old/a.tfrecord"))
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@urls
 @whole
-def cat(session: Session, urls: tuple[str, ...], **how: Any) -> None:
+def cat(session: Session, urls: Source, **how: Any) -> None:
     """Print every record, as JSON lines. Nothing is left out, and convert reads them."""
-    source = urls if len(urls) > 1 else urls[0]
-    _print(session, source, lambda source: source.all(), lines=True, **how)
+    _print(session, urls, lambda source: source.all(), lines=True, **how)
 
 
 @click.command(epilog=examples("get train 0,2:5", "get train -- -1"))
@@ -113,7 +112,7 @@ def get(session: Session, url: str, numbers: str, **how: Any) -> None:
 
 def _print(
     session: Session,
-    source: str | tuple[str, ...],
+    source: Source,
     pick: Callable[[Selection], Iterator[RecordBatch]],
     *,
     columns: str | None,
