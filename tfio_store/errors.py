@@ -20,6 +20,8 @@ Failures of the storage stay what Python calls them (``FileNotFoundError``,
 
 from __future__ import annotations
 
+from functools import partial
+
 __all__ = [
     "CorruptRecordError",
     "DataLossError",
@@ -82,7 +84,7 @@ class DataLossError(TFIOStoreError):
         return printable(f"{self.path}: {self.reason}{where}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_data_loss, (type(self), self.reason, self.path, self.offset)
+        return partial(type(self), self.reason, path=self.path, offset=self.offset), ()
 
 
 class CorruptRecordError(DataLossError):
@@ -117,7 +119,8 @@ class RecordTooLargeError(TFIOStoreError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_too_large, (self.path, self.offset, self.length, self.limit)
+        where = partial(RecordTooLargeError, path=self.path, offset=self.offset)
+        return partial(where, length=self.length, limit=self.limit), ()
 
 
 class SchemaError(TFIOStoreError, ValueError):
@@ -143,7 +146,8 @@ class SchemaError(TFIOStoreError, ValueError):
         return printable(f"{where}record {self.record}: feature {self.feature!r} {self.reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_schema, (self.reason, self.feature, self.record, self.path)
+        made = partial(SchemaError, self.reason, feature=self.feature, record=self.record)
+        return partial(made, path=self.path), ()
 
 
 class ManifestError(TFIOStoreError):
@@ -171,17 +175,3 @@ class UncertainCommitError(OSError):
 
     Look again later, then call `clean`.
     """
-
-
-def _rebuild_data_loss(
-    kind: type[DataLossError], reason: str, path: str, offset: int
-) -> DataLossError:
-    return kind(reason, path=path, offset=offset)
-
-
-def _rebuild_too_large(path: str, offset: int, length: int, limit: int) -> RecordTooLargeError:
-    return RecordTooLargeError(path=path, offset=offset, length=length, limit=limit)
-
-
-def _rebuild_schema(reason: str, feature: str, record: int, path: str) -> SchemaError:
-    return SchemaError(reason, feature=feature, record=record, path=path)
