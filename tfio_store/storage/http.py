@@ -16,7 +16,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
-from tfio_store.storage.ranges import check_size, nothing_there, wanted_body, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, unquoted, wanted_body, whole_range
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
 
 if TYPE_CHECKING:
@@ -190,8 +190,7 @@ def size_of(answer: Answer) -> int | None:
 
 def version_of(answer: Answer) -> str | None:
     """The mark of an object's version: its ETag, or else when it was changed."""
-    etag = answer.headers.get("ETag")
-    return etag.strip('"') if etag else answer.headers.get("Last-Modified")
+    return unquoted(answer.headers.get("ETag")) or answer.headers.get("Last-Modified")
 
 
 def condition(version: Version) -> dict[str, str]:

@@ -23,17 +23,18 @@ ENTRY_POINTS = "tfio_store.stores"
 BACKENDS = ("fsspec", "obstore", "auto")
 USUAL_RETRY = Retry()
 
-EXTRAS = {
+SERVICES = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
     "abfs": "azure", "abfss": "azure", "az": "azure",
 }  # fmt: skip
+"""Of each scheme; also the extra that installs the client."""
 
 BUCKETS = ("s3", "s3a", "gs", "gcs")
 
 _CHAIN = re.compile(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", re.DOTALL)
 """One of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
 
-OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
+OWN_SCHEMES = frozenset({*SERVICES, "file", "http", "https", "memory"})
 """Schemes that no plug-in replaces. The list of plug-ins is not even read for them."""
 
 
@@ -122,7 +123,7 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
         return os.path.abspath(os.path.expanduser(named)), {}, None
     if scheme in BUCKETS:  # whose keys may hold anything, "?" and "#" too
         return split_bucket(url), {}, None
-    if scheme in ("abfs", "abfss", "az"):
+    if SERVICES.get(scheme) == "azure":
         return split_azure(scheme, url)
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return url.partition("://")[2], {}, None
@@ -184,7 +185,9 @@ def factory_of(scheme: str, backend: str) -> Factory:
         return MemoryStore
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
-    if scheme in EXTRAS and (backend == "obstore" or (backend == "auto" and takes_obstore(scheme))):
+    if scheme in SERVICES and (
+        backend == "obstore" or (backend == "auto" and takes_obstore(scheme))
+    ):
         return obstore_factory(scheme)
     return fsspec_factory(scheme)
 
@@ -216,16 +219,14 @@ def obstore_factory(scheme: str) -> Factory:
         ObstoreS3Store,
     )
 
-    if scheme in ("s3", "s3a"):
-        return ObstoreS3Store
-    if scheme in ("gs", "gcs"):
-        return ObstoreGCSStore
-    return ObstoreAzureStore
+    stores = {"s3": ObstoreS3Store, "gcs": ObstoreGCSStore, "azure": ObstoreAzureStore}
+    return stores[SERVICES[scheme]]
 
 
 def fsspec_factory(scheme: str) -> Factory:
     import fsspec
 
+    service = SERVICES.get(scheme)
     try:
         fsspec.get_filesystem_class(scheme)
     except ValueError:
@@ -234,20 +235,19 @@ def fsspec_factory(scheme: str) -> Factory:
             f"filesystem (or a {ENTRY_POINTS} entry point) for it, or check the spelling"
         ) from None
     except ImportError as fault:
-        extra = EXTRAS.get(scheme)
-        wanted = f"pip install 'tfio_store[{extra}]'" if extra else str(fault)
+        wanted = f"pip install 'tfio_store[{service}]'" if service else str(fault)
         raise ImportError(
             f"{scheme}:// URLs need a package that is not installed: {wanted}"
         ) from fault
-    if scheme in ("s3", "s3a"):
+    if service == "s3":
         from tfio_store.storage.cloud.s3 import S3Store
 
         return S3Store
-    if scheme in ("gs", "gcs"):
+    if service == "gcs":
         from tfio_store.storage.cloud.gcs import GCSStore
 
         return GCSStore
-    if scheme in ("abfs", "abfss", "az"):
+    if service == "azure":
         from tfio_store.storage.cloud.azure import AzureStore
 
         return AzureStore

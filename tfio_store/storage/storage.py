@@ -79,12 +79,7 @@ class Storage:
             from tfio_store.storage.cache.folder import folder_of
 
             folder_of(kept)
-        object.__setattr__(self, "options", dict(options or {}) or None)
-        object.__setattr__(self, "retry", retry)
-        object.__setattr__(self, "backend", backend)
-        object.__setattr__(self, "cache", kept)
-        object.__setattr__(self, "index_dir", check_index_dir(index_dir))
-        object.__setattr__(self, "_of_buckets", {})
+        _fill(self, dict(options or {}) or None, retry, backend, kept, check_index_dir(index_dir))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # not __getstate__, which Python 3.10 replaces by one that takes the connections along
@@ -196,7 +191,11 @@ def check_options(options: object, name: str) -> None:
 def _unpickled(*values: Any) -> Storage:
     """What a pickle says was checked when it was made."""
     made = object.__new__(Storage)
+    _fill(made, *values)
+    return made
+
+
+def _fill(storage: Storage, *values: Any) -> None:
     names = ("options", "retry", "backend", "cache", "index_dir", "_of_buckets")
     for name, value in zip(names, (*values, {}), strict=True):
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(storage, name, value)

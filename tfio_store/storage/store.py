@@ -40,7 +40,6 @@ __all__ = [
     "Output",
     "OutputFile",
     "PendingUpload",
-    "ReplacedError",
     "Store",
     "StoredFile",
     "Version",

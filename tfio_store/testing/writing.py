@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,14 +19,14 @@ from tfio_store.testing.site import Site
 __all__ = ["WritingTests"]
 
 
-def race(site: Site, attempt: object) -> list[int]:
+def race(attempt: Callable[[int], object]) -> list[int]:
     """The numbers of those of 16 racers, starting together, who met no FileExistsError."""
     start = threading.Barrier(16)
 
     def run(number: int) -> int | None:
         start.wait()
         try:
-            attempt(number)  # type: ignore[operator]
+            attempt(number)
         except FileExistsError:
             return None
         return number
@@ -145,8 +146,11 @@ class WritingTests:
         if not store.conditional:
             pytest.skip("the store decides no conditions")
         for round_ in range(3):
-            name = f"{path}{round_}"
-            won = race(site, lambda me, name=name: store.put(name, b"%d" % me, if_absent=True))
+
+            def put(me: int, name: str = f"{path}{round_}") -> None:
+                store.put(name, b"%d" % me, if_absent=True)
+
+            won = race(put)
             assert len(won) == 1
             assert site.get(f"x{round_}") == b"%d" % won[0]
 
@@ -155,7 +159,7 @@ class WritingTests:
         if not store.conditional:
             pytest.skip("the store decides no conditions")
         etag = store.put(path, b"first").etag
-        won = race(site, lambda me: store.put(path, b"%d" % me, if_match=etag))
+        won = race(lambda me: store.put(path, b"%d" % me, if_match=etag))
         assert len(won) == 1
         assert site.get("x") == b"%d" % won[0]
 
@@ -172,7 +176,7 @@ class WritingTests:
             finally:
                 output.abort()
 
-        won = race(site, attempt)
+        won = race(attempt)
         assert len(won) == 1
         assert site.get("x") == b"%d" % won[0]
         assert site.names() == ["x"]

@@ -21,7 +21,7 @@ from tfio_store.storage.cloud.gcs_client import split
 from tfio_store.storage.cloud.obstore_native import UnfitError, azure_native, gcs_native, s3_native
 from tfio_store.storage.cloud.s3 import S3Store
 from tfio_store.storage.faults import TRANSIENT_STATUS, ShortBodyError
-from tfio_store.storage.ranges import nothing_there, whole_range
+from tfio_store.storage.ranges import nothing_there, unquoted, whole_range
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.retry import log
 from tfio_store.storage.store import Version
@@ -212,8 +212,7 @@ class ObstoreReads(BucketStore):
         return whole_range(data, None, content_range, *span)
 
     def _etag(self, meta: Mapping[str, Any]) -> str | None:
-        etag = meta.get("e_tag")
-        return etag.strip('"') if etag else None
+        return unquoted(meta.get("e_tag"))
 
     async def _native(self, bucket: str) -> Any:
         making = self._natives.get(bucket)

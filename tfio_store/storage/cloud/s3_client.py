@@ -22,6 +22,7 @@ from tfio_store.storage.cloud.bucket_store import BucketStore, Mark
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
+from tfio_store.storage.ranges import unquoted
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 
@@ -121,8 +122,6 @@ class S3Client:
 
 def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
     """The user's options, and ours for what the user has not set."""
-    import botocore.config
-
     config: dict[str, Any] = {
         "max_pool_connections": CONNECTIONS,
         "connect_timeout": min(retry.timeout, 10),
@@ -132,8 +131,6 @@ def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
     }
-    known = botocore.config.Config.OPTION_DEFAULTS  # the last two came with botocore 1.36
-    config = {name: value for name, value in config.items() if name in known}
     config.update(options.get("config_kwargs") or {})
     return {**options, "config_kwargs": config}
 
@@ -318,5 +315,4 @@ def is_lost(fault: Exception, if_match: str | None) -> bool:
 
 
 def etag_of(answer: Mapping[str, Any]) -> str | None:
-    etag = answer.get("ETag")
-    return etag.strip('"') if etag else None
+    return unquoted(answer.get("ETag"))
