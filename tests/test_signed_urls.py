@@ -5,13 +5,13 @@ from __future__ import annotations
 import http.server
 import io
 import pickle
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tfio_store as tfs
+from tests.servers.web import served
 
 RECORDS = [b"%d" % i for i in range(100)]
 SIGNATURE = "X-Amz-Signature=0123456789abcdef"
@@ -59,15 +59,8 @@ def url() -> Iterator[str]:
         for record in RECORDS:
             writer.write(record)
     bucket = type("Served", (Bucket,), {"data": file.getvalue()})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), bucket)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/part.tfrecord?{SIGNATURE}&x=1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(bucket) as endpoint:
+        yield f"{endpoint}/part.tfrecord?{SIGNATURE}&x=1"
 
 
 def test_a_signed_url_opens(url: str) -> None:

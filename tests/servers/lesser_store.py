@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+from tests.servers.web import served
 
 REFUSAL = b"<Error><Code>NotImplemented</Code><Message>unknown header</Message></Error>"
 
@@ -75,15 +76,8 @@ def rewriting_store(endpoint: str, rewrite: Rewrite) -> Iterator[str]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}" + (f"/{path}" if path else "")
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler) as proxy:
+        yield proxy + (f"/{path}" if path else "")
 
 
 def lesser_store(

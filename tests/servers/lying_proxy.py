@@ -21,10 +21,11 @@ import http.client
 import http.server
 import random
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+
+from tests.servers.web import served
 
 __all__ = ["LIES", "Liar", "lying_proxy"]
 
@@ -38,9 +39,9 @@ HOP = {"connection", "transfer-encoding", "content-length", "content-range", "ke
 class Liar:
     """The proxy: ``lie`` is asked for a fault before each ranged GET."""
 
-    def __init__(self, target: int, port: int) -> None:
+    def __init__(self, target: int) -> None:
         self.target = target
-        self.endpoint = f"http://127.0.0.1:{port}"
+        self.endpoint = ""
         self.lie: Callable[[], str | None] = lambda: None
         self.told: Counter[str] = Counter()
         self.ranged = 0
@@ -135,25 +136,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Clients hang up when they have read enough."""
-
-
 @contextlib.contextmanager
 def lying_proxy(endpoint: str) -> Iterator[Liar]:
     """A proxy in front of ``http://127.0.0.1:PORT``, in this process, while the block runs."""
-    handler = type("Bound", (Handler,), {})
-    server = Server(("127.0.0.1", 0), handler)
-    target = int(re.sub(r".*://[^:/]+:(\d+).*", r"\1", endpoint))
-    handler.liar = Liar(target, server.server_address[1])  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield handler.liar  # type: ignore[attr-defined]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    liar = Liar(int(re.sub(r".*://[^:/]+:(\d+).*", r"\1", endpoint)))
+    with served(type("Bound", (Handler,), {"liar": liar})) as liar.endpoint:
+        yield liar

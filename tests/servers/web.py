@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Handler", "Web", "web_server"]
+__all__ = ["Handler", "Web", "served", "web_server"]
 
 
 @dataclass
@@ -69,14 +69,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def web_server(kind: type[Handler] = Handler) -> Iterator[Web]:
     """The server, while the block runs."""
-    handler = type("Bound", (kind,), {})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    web = Web(f"http://127.0.0.1:{server.server_address[1]}")
-    handler.web = web  # type: ignore[attr-defined]
+    web = Web()
+    with served(type("Bound", (kind,), {"web": web})) as web.endpoint:
+        yield web
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients hang up when they have read enough."""
+
+
+@contextlib.contextmanager
+def served(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The endpoint of a server in this process, while the block runs."""
+    server = Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield web
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.web import served
 from tfio_store.storage import Retry, open_store
 
 DATA = bytes(range(256)) * 100
@@ -65,13 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def site_url() -> Iterator[str]:
     Handler.failures = 0
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as endpoint:
+        yield endpoint
 
 
 @pytest.mark.parametrize("kind", ["ranges", "plain", "get", "flaky"])

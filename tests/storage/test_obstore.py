@@ -8,7 +8,6 @@ import dataclasses
 import errno
 import http.server
 import logging
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
+from tests.servers.web import served
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.cloud.obstore_native import azure_credentials, trust
 
@@ -298,10 +298,8 @@ def xml_server() -> Iterator[tuple[str, list[tuple[str, dict[str, str]]]]]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-        server.shutdown()
+    with served(Handler) as endpoint:
+        yield endpoint, asked
 
 
 @pytest.mark.parametrize("anonymous", [True, False])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.servers.web import served
 from tfio_store.cli.entry import main
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.redaction import ClientError, redacted, without_secrets
@@ -73,10 +73,8 @@ def server(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[
         def log_message(self, *args: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{running.server_address[1]}"
-        running.shutdown()
+    with served(Handler) as endpoint:
+        yield endpoint.removeprefix("http://")
 
 
 ANSWERS = [(403, {}), (404, {}), (503, {}), (302, {"Location": "/x?sig=S3CR3T"}), (200, {})]
