@@ -25,7 +25,7 @@ def cleaned(place: Place, **options: Any) -> tfs.Leftovers:
 
 def die(writer: tfs.ShardedWriter) -> None:
     """What kill -9 does, as far as a store sees it: whatever is under way just stays there."""
-    writer._attempt = None
+    writer._drop = None
     for stream in writer._uploads._streams.values():
         stream._output = None
 
@@ -39,7 +39,7 @@ def dead_writer(place: Place, **options: Any) -> None:
 
 def landed(writer: tfs.ShardedWriter) -> tfs.DatasetManifest:
     """Its shards are there, and its commit has not begun."""
-    return writer._finish(writer._shards.streams)
+    return writer._finish()
 
 
 def begin_upload(place: Place, name: str) -> Any:
@@ -101,7 +101,6 @@ def test_a_writer_that_died_between_its_commit_and_tidying_up(place: Place) -> N
     writer = sharded(place, if_exists="overwrite", keep_replaced=0)
     writer.write_batch([b"new"] * 8)
     described = landed(writer)
-    assert writer._attempt is not None
     writer._attempt.commit(described)
     die(writer)
     assert len(place.names()) == 12

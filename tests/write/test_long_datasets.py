@@ -199,7 +199,6 @@ def test_a_writer_that_died_after_its_commit_is_cleaned_up_behind(
     writer = sharded(place, if_exists=if_exists, keep_replaced=0)
     writer.write_batch([b"new"] * 8)
     described = landed(writer)
-    assert writer._attempt is not None
     manifest = writer._attempt.commit(described)
     die(writer)
     cleaned(place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO, Protocol
@@ -78,9 +77,7 @@ class TFRecordWriter(Lifecycle):
         if isinstance(path, (str, os.PathLike)):
             store, name = for_writing(given_storage(storage_options, storage)).open(path)
             self._shown = redacted(os.fspath(path))
-            self._sink: _Sink | None = _ToStore(
-                store, name, compressor, weakref.WeakMethod(self._stop)
-            )
+            self._sink: _Sink = _ToStore(store, name, compressor, weakref.WeakMethod(self._stop))
         elif hasattr(path, "write"):
             self._sink = _ToFile(path, compressor)
             self._shown = "a file object"
@@ -90,6 +87,8 @@ class TFRecordWriter(Lifecycle):
                 f"{type(path).__name__}"
             )
         self._frames = self._sink.frames
+        self._owner = self._sink.owner
+        self._drop = self._sink.abort
 
     def write(self, record: BytesLike | Mapping[str, Any]) -> None:
         """Add one record.
@@ -111,7 +110,7 @@ class TFRecordWriter(Lifecycle):
                 raise
             waiting = write_run(self._frames, [record])
         if waiting >= _MEMORY.block_bytes:
-            self._open_sink.push()
+            self._sink.push()
 
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
         """Add many records, several times as fast as one by one.
@@ -126,13 +125,14 @@ class TFRecordWriter(Lifecycle):
             TypeError: A record is of another type.
             ValueError: The writer is closed.
         """
-        sink = self._open_sink
+        if self._ended:
+            self._refuse()
         try:
             for _ in framed(self._frames, records, _MEMORY.block_bytes):
                 if self._ended:
                     self._refuse()
                 if self._frames.nbytes >= _MEMORY.block_bytes:
-                    sink.push()
+                    self._sink.push()
         except BaseException as error:
             self._end(error)
             raise
@@ -148,7 +148,9 @@ class TFRecordWriter(Lifecycle):
             OSError: Writing has failed.
             ValueError: The writer is closed.
         """
-        self._open_sink.flush()
+        if self._ended:
+            self._refuse()
+        self._sink.flush()
 
     def close(self) -> None:
         """Write what is left, and make the file visible. On a local disk it is then durable.
@@ -164,17 +166,15 @@ class TFRecordWriter(Lifecycle):
             >>> writer.close()
         """
         if self._ended:
-            self._end(self._failure)
-            if self._failure is not None:
-                raise self._failure
+            self._end_again()
             return
         try:
-            self._open_sink.close()
+            self._sink.close()
         except BaseException as error:
             self._end(error)
             raise
+        self._drop = None
         self._set_ended(None)
-        self._sink = None
 
     def abort(self) -> None:
         """Give up: nothing appears under the path. After `close` it does nothing.
@@ -185,27 +185,6 @@ class TFRecordWriter(Lifecycle):
             >>> writer.abort()
         """
         self._end(None)
-
-    @property
-    def _open_sink(self) -> _Sink:
-        if self._ended or self._sink is None:
-            self._refuse()
-        return self._sink
-
-    def _end(self, failure: BaseException | None) -> None:
-        self._set_ended(failure)
-        sink, self._sink = self._sink, None
-        if sink is not None:
-            sink.abort()
-
-    def __del__(self) -> None:
-        sink = getattr(self, "_sink", None)
-        if sink is None or not sink.owner.is_here:
-            return
-        warnings.warn(
-            "a TFRecordWriter was dropped without close(): what it was given is lost", stacklevel=2
-        )
-        sink.owner.later(sink.abort)
 
 
 class _Sink(Protocol):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import io
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +23,7 @@ from tfio_store.write.shard_stream import ShardUploads
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder, FoundManifest
+    from tfio_store.storage.threads import Owner
 
 
 __all__ = ["Lifecycle", "ShardWriter", "begin"]
@@ -37,6 +39,12 @@ class Lifecycle:
     _failure: BaseException | None = None
     _shown = "?"
     """A short text of what is written, for people to read."""
+    _owner: Owner
+    _drop: Callable[[], object] | None = None
+    """Removes what was written. None when that is gone, or there to stay. A finalizer calls it too,
+    so it must not hold the writer."""
+    _loss = "what it was given is lost"
+    """What is said of a writer that is dropped."""
 
     def __repr__(self) -> str:
         state = "open" if not self._ended else "closed" if self._failure is None else "failed"
@@ -59,6 +67,26 @@ class Lifecycle:
         """Another thread calls this when it has failed."""
         if not self._ended:
             self._set_ended(failure)
+
+    def _end(self, failure: BaseException | None) -> None:
+        """Stop once, and remove what was written, if it is not there to stay."""
+        self._set_ended(failure)
+        drop, self._drop = self._drop, None
+        if drop is not None and self._owner.is_here:
+            drop()
+
+    def _end_again(self) -> None:
+        """A second `close`, or one after another thread has failed. An abort is no failure."""
+        failure = self._failure
+        self._end(failure)
+        if failure is not None:
+            raise failure
+
+    def __del__(self) -> None:
+        if self._drop is not None and self._owner.is_here:
+            name = type(self).__name__
+            warnings.warn(f"a {name} was dropped without close(): {self._loss}", stacklevel=2)
+            self._owner.later(self._drop)
 
     def __enter__(self) -> Self:
         return self
@@ -83,10 +111,6 @@ class ShardWriter(Lifecycle):
     _shards: FixedShards | RollingShards | ShuffledShards
     _uploads: ShardUploads
 
-    def _end(self, failure: BaseException | None) -> None:
-        """Stop once, and remove what was written."""
-        raise NotImplementedError
-
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
         """Add many records, several times as fast as one by one.
 
@@ -105,7 +129,7 @@ class ShardWriter(Lifecycle):
         """
         if self._ended:
             self._refuse()
-        self._uploads.owner.check("the writer")
+        self._owner.check("the writer")
         try:
             for run in self._check.each(runs(records, self._block_bytes)):
                 if self._ended:

@@ -14,7 +14,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
-from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, describe
+from tfio_store.dataset.manifest import DatasetManifest, describe
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.dataset.source_names import numbered_target
@@ -113,6 +113,8 @@ class ShardedWriter(ShardWriter):
         (4, ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord'])
     """
 
+    _loss = "nothing was committed"
+
     def __init__(
         self,
         url: str | os.PathLike[str],
@@ -138,7 +140,6 @@ class ShardedWriter(ShardWriter):
         storage: Storage | None = None,
     ) -> None:
         self._shown = redacted(str(url))
-        self._attempt: Attempt | None = None
         url, num_shards, shard_template = numbered_target(url, num_shards, shard_template)
         limits = _limits(num_shards, max_shard_bytes, max_shard_records)
         _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
@@ -166,6 +167,8 @@ class ShardedWriter(ShardWriter):
             claim=self._attempt.claim,
             record_positions=record_positions,
         )
+        self._owner = self._uploads.owner
+        self._drop = partial(_abandon, self._attempt, self._uploads)
         self._shards: FixedShards | RollingShards | ShuffledShards
         open_shard = partial(_open_shard, self._uploads, self._attempt)
         if limits is not None:
@@ -223,57 +226,37 @@ class ShardedWriter(ShardWriter):
             >>> writer.close()
         """
         if self._ended:
-            if self._manifest is None:
-                self._raise_failure(self._failure)
+            self._end_again()
             return
         try:
-            self._shards.finish()
-            described = self._finish(self._shards.streams)
+            self._manifest = self._attempt.commit(self._finish())
         except BaseException as error:
             self._end(error)
             raise
-        self._commit(described)
+        self._drop = None
+        self._set_ended(None)
+        self._uploads.close()
+        self._attempt.tidy(self._manifest)
 
     def _kept(self) -> DatasetManifest | None:
         """The dataset to append to, if there is one."""
-        assert self._attempt is not None
         return self._attempt.kept()
-
-    @property
-    def _appends(self) -> bool:
-        """Whether there was a dataset to append to."""
-        assert self._attempt is not None
-        return self._attempt.plan.append and self._attempt.base is not None
 
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: a table's schema is known when its end is."""
         self._described = replace(self._described, schema=schema.to_json())
 
-    def _raise_failure(self, failure: BaseException | None) -> None:
-        """Clean up, and raise what stopped the writer. An abort is no failure."""
-        self._end(failure)
-        if failure is not None:
-            raise failure
-
-    def _finish(self, streams: list[ShardStream]) -> DatasetManifest:
-        for stream in streams:
+    def _finish(self) -> DatasetManifest:
+        """Let the shards land, and describe the dataset."""
+        self._shards.finish()
+        for stream in self._shards.streams:
             self._tally.count(stream.frames)
-        if not self._tally.records and self._appends:
+        appends = self._attempt.plan.append and self._attempt.base is not None
+        if appends and not self._tally.records:
             self._uploads.forget()  # nothing needs an empty shard beside others
         shards = self._uploads.finish(self._tally.landed)
         schema = self._described.schema or schema_as_learned([("", self._check.learned)])
         return replace(self._described, shards=tuple(shards), schema=schema)
-
-    def _commit(self, described: DatasetManifest) -> None:
-        assert self._attempt is not None
-        try:
-            self._manifest = self._attempt.commit(described)
-        except BaseException as error:
-            self._end(error)
-            raise
-        self._set_ended(None)
-        self._uploads.close()
-        self._attempt.tidy(self._manifest)
 
     def abort(self) -> None:
         """Give up: drop all shards, and leave nothing behind. After `close` it does nothing.
@@ -283,40 +266,16 @@ class ShardedWriter(ShardWriter):
             >>> writer.write(b"one")
             >>> writer.abort()
         """
-        if self._manifest is None:
-            self._end(None)
-
-    def _end(self, failure: BaseException | None) -> None:
-        """Stop once, and remove what was written, unless a manifest may yet name it."""
-        self._set_ended(failure)
-        attempt, self._attempt = self._attempt, None
-        if attempt is None or not self._uploads.owner.is_here:
-            return
-        shards = self._uploads.abort()
-        if not attempt.undecided:
-            _abandon(attempt, shards)
-
-    def __del__(self) -> None:
-        attempt, uploads = getattr(self, "_attempt", None), getattr(self, "_uploads", None)
-        if attempt is None or uploads is None or self._manifest is not None:
-            return
-        if not uploads.owner.is_here:
-            return
-        warnings.warn(
-            "a ShardedWriter was dropped without close(): nothing was committed", stacklevel=2
-        )
-        uploads.owner.later(partial(_drop, attempt, uploads))
+        self._end(None)
 
 
 def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStream:
     return uploads.open(attempt.shard_name(shard))
 
 
-def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
-    _abandon(attempt, uploads.abort())
-
-
-def _abandon(attempt: Attempt, shards: list[Fingerprint]) -> None:
+def _abandon(attempt: Attempt, uploads: ShardUploads) -> None:
+    """Remove what was written, unless a manifest may yet name it."""
+    shards = uploads.abort()
     try:
         attempt.abandon(shards)
     except Exception as error:  # what stopped the writer matters more

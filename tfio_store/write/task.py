@@ -329,9 +329,10 @@ class TaskWriter(ShardWriter):
     """
 
     _shards: RollingShards
+    _loss = "it has no result"
 
     def __init__(self, task: Task, order: Order, max_shard_bytes: int) -> None:
-        self._task: Task | None = None
+        self._task = task
         self._order = order
         self._result: TaskResult | None = None
         check_positive("max_shard_bytes", max_shard_bytes)
@@ -344,9 +345,10 @@ class TaskWriter(ShardWriter):
         self._block_bytes = task.memory.block_bytes
         self._uploads = uploads = task.uploads(OPEN_SHARDS, weakref.WeakMethod(self._stop))
         opened = partial(_open_shard, uploads, task, self._token)
-        self._tally = Tally(None)
-        self._shards = RollingShards(opened, uploads.land, limits, self._block_bytes, self._tally)
-        self._task = task
+        tally = Tally(None)
+        self._shards = RollingShards(opened, uploads.land, limits, self._block_bytes, tally)
+        self._owner = uploads.owner
+        self._drop = partial(_remove, task, uploads)
 
     def write(self, record: BytesLike | Mapping[str, Any]) -> None:
         """Add one record.
@@ -392,8 +394,7 @@ class TaskWriter(ShardWriter):
                 self._end(self._failure)  # another thread has failed
                 self._refuse()
             return self._result
-        assert self._task is not None
-        self._uploads.owner.check("the writer")
+        self._owner.check("the writer")
         try:
             shards = () if self._shards.is_empty else tuple(self._uploads.finish())
             self._task.check_open()
@@ -402,6 +403,7 @@ class TaskWriter(ShardWriter):
             raise
         learned = self._check.learned
         self._result = TaskResult(self._job, self._token, self._order, shards, learned)
+        self._drop = None
         self._set_ended(None)
         self._uploads.close()
         return self._result
@@ -414,25 +416,10 @@ class TaskWriter(ShardWriter):
             >>> writer.write(b"one")
             >>> writer.abort()
         """
-        if self._result is None:
-            self._end(None)
+        self._end(None)
 
     def _end(self, failure: BaseException | None) -> None:
-        """Stop once, and remove what was written."""
-        self._set_ended(self._failure or failure)
-        task, self._task = self._task, None
-        if task is not None and self._uploads.owner.is_here:
-            _drop(task, self._uploads)
-
-    def __del__(self) -> None:
-        task, uploads = getattr(self, "_task", None), getattr(self, "_uploads", None)
-        if task is None or uploads is None or getattr(self, "_result", None) is not None:
-            return
-        if uploads.owner.is_here:
-            warnings.warn(
-                "a TaskWriter was dropped without close(): it has no result", stacklevel=2
-            )
-            uploads.owner.later(partial(_drop, task, uploads))
+        super()._end(self._failure or failure)
 
 
 def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> ShardStream:
@@ -446,7 +433,7 @@ def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> Sh
     return uploads.open(attempt.names.attempt(shard, attempt.generation, token))
 
 
-def _drop(task: Task, uploads: ShardUploads) -> None:
+def _remove(task: Task, uploads: ShardUploads) -> None:
     try:
         task.remove(uploads.abort())
     except Exception as error:  # what stopped the task matters more
