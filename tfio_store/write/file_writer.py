@@ -215,7 +215,6 @@ class _ToStore:
             compressor,
             _MEMORY,
             open_shards=1,
-            if_absent=False,
             on_failure=on_failure,
         )
         # It opens at once, so that an error about the path comes at once.

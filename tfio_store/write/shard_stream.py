@@ -194,17 +194,15 @@ class ShardStream:
         compressor: Compressor,
         open_output: Callable[[], Output],
         *,
-        output: Output | None = None,
+        output: Output | None,
         block_bytes: int,
-        claim: HeldClaim | None = None,
-        record_positions: bool | None = False,
+        record_positions: bool | None,
     ) -> None:
         self.name = name
         self.frames = FrameWriter(block_bytes)
         self._pipeline = pipeline
         self._compressor = compressor
         self._open_output = open_output
-        self._claim = claim
         self._output = output
         self._header = compressor.header
         self._etag: str | None = None
@@ -246,32 +244,33 @@ class ShardStream:
             self._output.write(header)
         return self._output
 
-    def drained(self) -> Future[None]:
-        """Done when the output has taken all blocks pushed so far. Fails if anything failed."""
-        return self._queue.submit(self._pipeline.check)
+    def then(self, step: Callable[[], None]) -> Future[None]:
+        """Do this when the output has taken all blocks pushed so far, unless anything has failed.
+        If it fails itself, so does the writer."""
+
+        def checked() -> None:
+            self._pipeline.check()
+            try:
+                step()
+            except BaseException as error:
+                self._pipeline.fail(error)
+                raise
+
+        return self._queue.submit(checked)
 
     def end(self) -> Future[None]:
         """Push what waits, and write the trailer. Done when the output has taken every byte."""
         self.push()
-        return self._queue.submit(self._end)
+        return self.then(self._end)
 
     def _end(self) -> None:
-        self._pipeline.check()
-        try:
-            output = self._opened()
-            trailer = self._layout.end()
-            if trailer:
-                output.write(trailer)
-        except BaseException as error:
-            self._pipeline.fail(error)
-            raise
+        output = self._opened()
+        trailer = self._layout.end()
+        if trailer:
+            output.write(trailer)
 
-    def commit(self, folder: Folder, *, if_absent: bool, verify: bool) -> Future[None]:
+    def commit(self, folder: Folder, *, if_absent: bool, verify: bool) -> None:
         """After `end`: make the object visible, and check that the store holds what was written."""
-        return self._queue.submit(partial(self._commit, folder, if_absent, verify))
-
-    def _commit(self, folder: Folder, if_absent: bool, verify: bool) -> None:
-        self._pipeline.check()
         layout, path = self._layout, folder.join(self.name)
         try:
             output = self._opened()
@@ -283,20 +282,6 @@ class ShardStream:
                 read_back(folder.store, path, nbytes=layout.nbytes, crc=layout.crc32c)
         except BaseException as error:
             self.may_be_visible &= self._etag is not None or may_arrive(error, folder.store)
-            self._pipeline.fail(error)
-            raise
-
-    def announce(self) -> Future[None]:
-        """After `end`: note in the claim what is about to appear."""
-        return self._queue.submit(self._announce)
-
-    def _announce(self) -> None:
-        if self._claim is None:
-            return
-        try:
-            self._claim.announce([self.fingerprint()])
-        except BaseException as error:
-            self._pipeline.fail(error)
             raise
 
     def fingerprint(self) -> Fingerprint:
@@ -320,7 +305,8 @@ class ShardStream:
 
 
 class ShardUploads:
-    """Opens the streams of a writer's shards, and ends, commits or aborts them together."""
+    """Opens the streams of a writer's shards, and ends, commits or aborts them together. Without a
+    ``claim``, which says whose the names are, an object of a shard's name is replaced."""
 
     def __init__(
         self,
@@ -329,7 +315,6 @@ class ShardUploads:
         memory: Memory,
         *,
         open_shards: int,
-        if_absent: bool = True,
         verify: bool = False,
         on_failure: Callable[[], Callable[[BaseException], None] | None],
         claim: HeldClaim | None = None,
@@ -341,7 +326,7 @@ class ShardUploads:
         self._claim = claim
         self._pulse = None if claim is None else Pulse(claim.beat)
         self._record_positions = record_positions
-        self._commit_options = {"if_absent": if_absent, "verify": verify}
+        self._verify = verify
         self._pipeline = Pipeline(
             budget=memory.queue_bytes, shards=open_shards, on_failure=on_failure
         )
@@ -357,7 +342,6 @@ class ShardUploads:
             partial(self._open_output, name),
             output=output,
             block_bytes=self._memory.block_bytes,
-            claim=self._claim,
             record_positions=self._record_positions,
         )
         self._streams[name] = stream
@@ -370,7 +354,7 @@ class ShardUploads:
     def land(self, stream: ShardStream) -> None:
         """End one shard and begin to commit it: the object becomes visible, not the dataset."""
         stream.end()
-        stream.announce()
+        stream.then(lambda: self._announce([stream]))
         self._commit(stream)
 
     def forget(self) -> None:
@@ -384,8 +368,8 @@ class ShardUploads:
         for end in [stream.end() for stream in late]:
             end.result()
         # The first shard becomes visible only after every byte of every shard has been taken.
-        if self._claim is not None and late:
-            self._claim.announce([stream.fingerprint() for stream in late])
+        if late:
+            self._announce(late)
         for stream in late:
             self._commit(stream)
         for future in as_completed(self._landing.values()):
@@ -393,13 +377,20 @@ class ShardUploads:
             landed()
         return [stream.info() for stream in self._streams.values()]
 
+    def _announce(self, ended: list[ShardStream]) -> None:
+        """Note in the claim what is about to appear."""
+        if self._claim is not None:
+            self._claim.announce([stream.fingerprint() for stream in ended])
+
     def _commit(self, stream: ShardStream) -> None:
-        self._landing[stream.name] = stream.commit(self._folder, **self._commit_options)
+        claimed = self._claim is not None
+        commit = partial(stream.commit, self._folder, if_absent=claimed, verify=self._verify)
+        self._landing[stream.name] = stream.then(commit)
 
     def drain(self) -> None:
         """Wait until the outputs have taken every block that was pushed."""
         self._pipeline.check()
-        for future in [stream.drained() for stream in self._streams.values()]:
+        for future in [stream.then(lambda: None) for stream in self._streams.values()]:
             future.result()
 
     def fail(self, failure: BaseException) -> None:

@@ -296,11 +296,9 @@ class WriteJob:
         claim = attempt.claim.read()
         manifest = attempt.landed() if claim is None or claim.state != "open" else None
         if manifest is None:
-            results = results if isinstance(results, list) else _listed(results)
-            shards = tuple(self._shards_of(results))
+            shards, learned = self._written(results)
             try:
-                schema = self._described.schema or self._learned(results)
-                shards = tuple(replace(shard, learned=None) for shard in shards)
+                schema = self._described.schema or schema_as_learned(learned)
                 described = replace(self._described, shards=shards, schema=schema)
                 manifest = attempt.commit(described, plain_template=template)
             except NamesTakenError:
@@ -329,18 +327,26 @@ class WriteJob:
             raise ValueError('make the job with names="plain" to commit it with plain names')
         return self._template if names == "plain" else ""
 
-    def _shards_of(self, results: Iterable[Any]) -> list[ShardInfo]:
+    def _written(
+        self, results: Iterable[Any]
+    ) -> tuple[tuple[ShardInfo, ...], list[tuple[str, dict[str, Any] | None]]]:
+        """The shards that count, in order, and what each task has learned of its mappings."""
         if not isinstance(results, Iterable):
             given = type(results).__name__
             raise TypeError(f"results must be an iterable of what tasks returned, not one {given}")
         if self.num_shards is not None:
-            return self._by_number(results, self.num_shards)
+            found = self._by_number(results, self.num_shards)
+            learned = [
+                (f"shard {number}", info.learned or not_looked_into(info.records))
+                for number, info in enumerate(found)
+            ]
+            return tuple(replace(info, learned=None) for info in found), learned
         counted = counted_results(results, self._attempt.generation)
-        shards = [shard for result in counted for shard in self._written_by(result)]
-        if shards or self._attempt.kept() is not None:
-            return shards
-        name = self._attempt.names.attempt(0, self._attempt.generation)
-        return [self._task.write_one(name, [], self._attempt.claim.check)]
+        shards = tuple(shard for result in counted for shard in self._written_by(result))
+        if not shards and self._attempt.kept() is None:
+            name = self._attempt.names.attempt(0, self._attempt.generation)
+            shards = (self._task.write_one(name, [], self._attempt.claim.check),)
+        return shards, [(_task_name(result), result.learned) for result in counted]
 
     def _written_by(self, result: TaskResult) -> Iterable[ShardInfo]:
         """Its shards. A result may come by a message, and must not name what others wrote."""
@@ -349,17 +355,6 @@ class WriteJob:
             if shard.name != names.attempt(number, result.job, result.attempt):
                 raise ValueError(f"{shard.name} is not what the task of {result!r} wrote")
             yield shard
-
-    def _learned(self, results: Iterable[Any]) -> dict[str, Any] | None:
-        """The schema that tasks have learned of their mappings."""
-        if self.num_shards is not None:
-            found = self._by_number(results, self.num_shards)
-            return schema_as_learned(
-                (f"shard {number}", info.learned or not_looked_into(info.records))
-                for number, info in enumerate(found)
-            )
-        counted = counted_results(results, self._attempt.generation)
-        return schema_as_learned((_task_name(result), result.learned) for result in counted)
 
     def _by_number(self, infos: Iterable[Any], num_shards: int) -> list[ShardInfo]:
         names = self._attempt.names
@@ -409,11 +404,6 @@ class WriteJob:
         # neither a task nor a forked child ends the job for all others
         if not self._is_copy and self._owner.is_here:
             self.abort()
-
-
-def _listed(results: Any) -> Any:
-    """A list of what is read twice; what is no iterable is refused by name elsewhere."""
-    return list(results) if isinstance(results, Iterable) else results
 
 
 def _task_name(result: TaskResult) -> str:
