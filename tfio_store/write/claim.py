@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.dataset.names import DatasetNames, new_tag
@@ -84,12 +84,10 @@ class Heart:
 _heart = PerProcess(Heart)
 
 
-# The claim: a small object that a writer keeps from its beginning to its end.
-#
-# It says which names are the writer's own, so that no two writers write the same object. A dead
-# writer leaves its claim behind. From it `clean` learns what to remove. A claim has a state, which
-# changes by compare-and-swap only, so that of all who act for one writer (copies of a job, `clean`)
-# one decides what becomes of it::
+# A claim says which names are the writer's own, so that no two writers write the same object. A
+# dead writer leaves its claim behind. From it `clean` learns what to remove. A claim has a state,
+# which changes by compare-and-swap only, so that of all who act for one writer (copies of a job,
+# `clean`) one decides what becomes of it::
 #
 #     open <─────> committing ──────> (deleted: the manifest landed)
 #       └────────────┴──> aborted ──> (deleted: nothing of the writer is left)
@@ -104,7 +102,6 @@ State = Literal["open", "committing", "aborted"]
 
 _FORMAT = "tfio_store.claim"
 _VERSION = 2
-_STATES = ("open", "committing", "aborted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,7 @@ def read_claim(data: bytes, name: str, *, plain: bool) -> Claim | None:
 def _parse(document: Any, name: str, plain: bool) -> Claim:
     if document["format"] != _FORMAT or document["version"] != _VERSION:
         raise ValueError("not a claim of this version")
-    if document["state"] not in _STATES:
+    if document["state"] not in get_args(State):
         raise ValueError(f"no such state: {document['state']!r}")
     count, proposal = document["num_shards"], document.get("proposal")
     if (document["state"] == "committing") != (proposal is not None):

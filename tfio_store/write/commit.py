@@ -7,9 +7,8 @@
     ``_train.claim.TAG``, and has the tag in all its names. So two writers never write the same
     object, and no writer writes an object that a manifest names.
 2.  *Shards and index.* They become visible one by one; no reader looks for them yet. Copies of a
-job's
-    shards under plain names, if they are wanted, are noted in the claim first (`plain_names`).
-    A job's tasks write under names that only a manifest contains.
+    job's shards under plain names, if they are wanted, are noted in the claim first
+    (`plain_names`). A job's tasks write under names that only a manifest contains.
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
 4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
@@ -31,7 +30,7 @@ import random
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfio_store.dataset.folder import FoundManifest
@@ -54,22 +53,9 @@ from tfio_store.write.stored_objects import (
 )
 
 if TYPE_CHECKING:
-    from tfio_store.dataset.folder import Folder, FoundManifest
-    from tfio_store.dataset.manifest import DatasetManifest
+    from tfio_store.dataset.folder import Folder
 
-
-__all__ = [
-    "KEEP_REPLACED",
-    "Attempt",
-    "IfExists",
-    "Names",
-    "Plan",
-    "decide",
-]
-
-
-# The steps of a commit.
-
+__all__ = ["KEEP_REPLACED", "Attempt", "IfExists", "Names", "Plan", "decide"]
 
 IfExists = Literal["error", "overwrite", "append"]
 Names = Literal["tagged", "plain"]
@@ -80,7 +66,7 @@ KEEP_REPLACED = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a commit."""
+    """What a writer wants of its commit."""
 
     if_exists: IfExists
     codec: str | None
@@ -165,31 +151,23 @@ LONGEST_WAIT = 2.0
 """Seconds between two of them."""
 
 
+@dataclass(eq=False, repr=False)
 class Attempt:
-    """One writer's try at a dataset. It pickles, and its copies may do any step, once or twice.
-    ``plain``: whether the plain names are its own. If not, all its names carry ``generation``.
-    ``base`` is the etag of the manifest that was there when it began, or None. ``appends_to`` is
-    the schema of the records to which others are appended, as JSON, if there are any.
-    """
+    """One writer's try at a dataset. It pickles, and its copies may do any step, once or twice."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        names: DatasetNames,
-        plan: Plan,
-        generation: str,
-        plain: bool,
-        base: str | None,
-        appends_to: dict[str, Any] | None = None,
-    ) -> None:
-        self.folder = folder
-        self.names = names
-        self.plan = plan
-        self.generation = generation
-        self.plain = plain
-        self.base = base
-        self.appends_to = appends_to
-        self.claim = HeldClaim(folder, names, generation, plain=plain)
+    folder: Folder
+    names: DatasetNames
+    plan: Plan
+    generation: str
+    plain: bool
+    """Whether the plain names are its own. If not, all its names carry ``generation``."""
+    base: str | None
+    """The etag of the manifest that was there when it began, or None."""
+    appends_to: dict[str, Any] | None
+    """The schema of the records to which others are appended, as JSON, if there are any."""
+
+    def __post_init__(self) -> None:
+        self.claim = HeldClaim(self.folder, self.names, self.generation, plain=self.plain)
         self.undecided = False
         """Whether the manifest may have landed, or may land yet. Then nothing must be deleted."""
         self._proposed: Proposal | None = None
@@ -199,8 +177,7 @@ class Attempt:
         self._made: Made = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        kept = (self.folder, self.names, self.plan, self.generation, self.plain, self.base)
-        return Attempt, (*kept, self.appends_to)
+        return Attempt, tuple(getattr(self, field.name) for field in fields(self))
 
     def shard_name(self, shard: int) -> str:
         return self.names.shard(shard, None if self.plain else self.generation)
@@ -304,14 +281,10 @@ class Attempt:
         place = Place(self.folder, self.names, self.generation)
         old = base.manifest if base is not None else None
         shards, append = tuple(manifest.shards), self.plan.append
-        copies = plain_copies(place, template, shards, old, append=append, made=self._made)
-        if not copies.note(self.claim, place):
-            copies = plain_copies(
-                place, template, shards, old, append=append, made=self._made, tagged=True
-            )
-            copies.note(self.claim, place)
-        copies.make(self.claim)
-        return replace(manifest, shards=copies.targets)
+        copies = plain_copies(
+            place, template, shards, old, self.claim, append=append, made=self._made
+        )
+        return replace(manifest, shards=copies)
 
     def _decide(self, proposal: Proposal) -> FoundManifest | None:
         self.undecided = True  # whatever ends this, also Ctrl-C, unless the store refuses

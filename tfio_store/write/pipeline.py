@@ -66,8 +66,6 @@ def _between(least: int, value: int, most: int) -> int:
     return max(least, min(value, most))
 
 
-# The threads of a writer: compression, uploads, a memory budget, and the first failure.
-#
 # The caller's thread frames records and hands over full blocks. `Pipeline.reserve` makes it wait
 # while more than the budget is under way, so a slow store slows the caller down instead of filling
 # memory. Whatever fails first, in any thread, is raised in the caller's thread at its next call.

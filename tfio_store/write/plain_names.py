@@ -106,7 +106,8 @@ class PlainCopies:
         if not missing:
             return True
         claim.note(missing)
-        others = _noted_by_others(_claims(place, self.folder.names()), place.generation)
+        claims = claims_among(self.folder, place.names, self.folder.names())
+        others = _noted(one for one in claims if one.generation != place.generation)
         if others.isdisjoint(one.name for one in missing):
             return True
         claim.note([], no_more=missing)
@@ -142,24 +143,48 @@ def plain_copies(
     template: str,
     shards: tuple[ShardInfo, ...],
     base: DatasetManifest | None,
+    claim: HeldClaim,
     *,
     append: bool,
     made: Made,
-    tagged: bool = False,
-) -> PlainCopies:
-    """The copies for a manifest that takes the place of ``base``. ``tagged``: their names shall
-    have this writer's tag in any case. NamesTakenError: see above."""
-    folder, name = place.folder, place.names.name
+) -> tuple[ShardInfo, ...]:
+    """Copy shards for a manifest that takes the place of ``base``. Returns the copies.
+
+    NamesTakenError: see above. ClaimLostError: the writer must not go on.
+    """
     kept = base if append else None
     template = (kept.shard_template if kept is not None else None) or template
     first = len(kept.shards) if kept is not None else 0
-    names = _names(name, template, first + len(shards))
+    total = max(first + len(shards), 1)
+    numbered = total if "{num_shards" in template else None
+    names = DatasetNames(place.names.name, numbered, template)
+    for tagged in (False, True):
+        copies = _free(place, names, shards, first, base, made, tagged=tagged)
+        if copies.note(claim, place):
+            break
+    copies.make(claim)
+    return copies.targets
+
+
+def _free(
+    place: Place,
+    names: DatasetNames,
+    shards: tuple[ShardInfo, ...],
+    first: int,
+    base: DatasetManifest | None,
+    made: Made,
+    *,
+    tagged: bool,
+) -> PlainCopies:
+    """The copies, of which none has the place of another object. ``tagged``: their names shall have
+    this writer's tag in any case."""
+    folder = place.folder
     present = set(folder.names())
-    claims = _claims(place, present)
-    own = _of(base) | _noted_by(claims, place.generation)
+    claims = claims_among(folder, place.names, present)
     others = [claim for claim in claims if claim.generation != place.generation]
+    own = _of(base) | _noted(claim for claim in claims if claim.generation == place.generation)
     copies = PlainCopies.look(folder, names, shards, first, made, present, own)
-    theirs = _of(base) | _noted_by_others(claims, place.generation)
+    theirs = _of(base) | _noted(others)
     if tagged or any(claim.plain for claim in others) or (copies.taken and copies.taken <= theirs):
         names = names.tagged_plain(place.generation)
         copies = PlainCopies.look(folder, names, shards, first, made, present, own)
@@ -168,17 +193,9 @@ def plain_copies(
     return copies
 
 
-def _claims(place: Place, present: Iterable[str]) -> list[Claim]:
-    return claims_among(place.folder, place.names, present)
-
-
-def _noted_by(claims: Iterable[Claim], generation: str) -> set[str]:
-    """The names of copies that are in this writer's claim."""
-    return {one.name for claim in claims if claim.generation == generation for one in claim.landing}
-
-
-def _noted_by_others(claims: Iterable[Claim], generation: str) -> set[str]:
-    return {one.name for claim in claims if claim.generation != generation for one in claim.landing}
+def _noted(claims: Iterable[Claim]) -> set[str]:
+    """The names of the copies that are in these claims."""
+    return {one.name for claim in claims for one in claim.landing}
 
 
 def check_free(folder: Folder, names: DatasetNames) -> None:
@@ -212,10 +229,6 @@ def remove_copies(
         return False
     delete_plain(folder, (one for one in left if one.name not in named))
     return all(one.name in made for one in left)
-
-
-def _names(name: str, template: str, total: int) -> DatasetNames:
-    return DatasetNames(name, max(total, 1) if "{num_shards" in template else None, template)
 
 
 def _of(manifest: DatasetManifest | None) -> set[str]:

@@ -34,11 +34,8 @@ class Progress:
     """
 
     records: int
-    """Records in full blocks."""
     nbytes: int
-    """Their framed bytes, before compression."""
     shards: int
-    """Shards that the store has taken whole."""
     whole: int | None = field(default=None, repr=False)
     whole_shards: int | None = field(default=None, repr=False)
 

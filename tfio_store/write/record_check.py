@@ -49,14 +49,6 @@ def not_looked_into(records: int) -> dict[str, Any] | None:
     return {"records": 0, "others": records, "columns": {}} if records else None
 
 
-def check_learned(kept: Mapping[str, Any], state: dict[str, Any]) -> None:
-    """ValueError if a dataset of the ``kept`` schema can't have records of which this was learned.
-    The commit asks again."""
-    new = learned_schema(state)
-    if new is not None:
-        widened(Schema.from_json(kept), new)
-
-
 def check_appendable(kept: DatasetManifest | None) -> None:
     """ValueError unless the dataset says what records to append must be."""
     if kept is not None and kept.records and kept.schema is None:
@@ -178,14 +170,16 @@ class RecordCheck:
 
     def _look(self, kept: Mapping[str, Any], records: int) -> None:
         """ValueError if what was learned so far can't be appended. It looks each time that there
-        are twice as many records, which costs little of all."""
+        are twice as many records, which costs little of all. The commit asks again."""
         self._next_look -= records
         if self._next_look > 0:
             return
         state = self._learner.state()
         self._next_look = state["records"]
         try:
-            check_learned(kept, state)
+            new = learned_schema(state)
+            if new is not None:
+                widened(Schema.from_json(kept), new)
         except ValueError:
             if state["records"] == 1:  # which is not written, and says nothing of others
                 self._learner = None

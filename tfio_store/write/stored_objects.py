@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -83,11 +83,9 @@ def check_shards(
     """
     found = listed(folder.store, [folder.join(shard.name) for shard in shards], among=among)
 
-    def check(shard: ShardInfo, stored: ObjectInfo) -> None:
+    def check(shard: ShardInfo, stored: ObjectInfo | None = None) -> None:
+        stored = stored or folder.store.info(folder.join(shard.name))
         check_stored(stored, folder.url(shard.name), nbytes=shard.nbytes, crc=shard.crc32c)
-
-    def ask(shard: ShardInfo) -> None:
-        check(shard, folder.store.info(folder.join(shard.name)))
 
     unknown = []
     for shard in shards:
@@ -100,7 +98,7 @@ def check_shards(
             unknown.append(shard)
         else:
             check(shard, stored)
-    list(mapped(ask, unknown, LOOKS_AT_ONCE))
+    list(mapped(check, unknown, LOOKS_AT_ONCE))
 
 
 def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:
@@ -156,41 +154,26 @@ def manifest_and_names(folder: Folder, name: str) -> tuple[DatasetManifest, set[
             before = found.data
 
 
-def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """Objects that the other manifests in the folder name. ManifestError: one can't be read."""
+def named_by_neighbours(folder: Folder, names: DatasetNames, *, shards: bool = True) -> set[str]:
+    """Objects that the other manifests in the folder name. Without their ``shards`` no list of
+    shards is read. ManifestError: one can't be read."""
     named: set[str] = set()
-    for name in _neighbours(folder, names):
+    for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
+        if name == names.manifest:
+            continue
         try:
-            found = manifest_and_names(folder, name)
+            if shards:
+                whole = manifest_and_names(folder, name)
+                named |= set() if whole is None else whole[1]
+            else:
+                found = folder.manifest(name, index=False)
+                named |= found.manifest.parts() if found and found.manifest else set()
         except ManifestError as error:
-            raise _unknown(folder, name, error) from error
-        named |= set() if found is None else found[1]
+            raise ManifestError(
+                f"{folder.url(name)} may name any object beside it, because it cannot be read "
+                f"whole: nothing is removed; repair or remove that dataset ({error})"
+            ) from error
     return named
-
-
-def parts_of_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """Objects that they name beside shards. ManifestError: one can't be read."""
-    named: set[str] = set()
-    for name in _neighbours(folder, names):
-        try:
-            found = folder.manifest(name, index=False)
-        except ManifestError as error:
-            raise _unknown(folder, name, error) from error
-        if found is not None and found.manifest is not None:
-            named |= found.manifest.parts()
-    return named
-
-
-def _neighbours(folder: Folder, names: DatasetNames) -> Iterator[str]:
-    """The other manifests in the folder."""
-    return (name for name in folder.names(f"_*{MANIFEST_SUFFIX}") if name != names.manifest)
-
-
-def _unknown(folder: Folder, name: str, error: ManifestError) -> ManifestError:
-    return ManifestError(
-        f"{folder.url(name)} may name any object beside it, because it cannot be read whole: "
-        f"nothing is removed; repair or remove that dataset ({error})"
-    )
 
 
 # Decides what a dataset's writers may delete, and deletes it.
@@ -266,7 +249,8 @@ def dispose(
     # still named, and no list is read.
     lists = {one.name for one in doomed if names.is_list(one.name)}
     if lists:
-        stays = current.parts() | current.replaced_names() | parts_of_neighbours(folder, names)
+        stays = current.parts() | current.replaced_names()
+        stays |= named_by_neighbours(folder, names, shards=False)
         folder.delete(sorted(lists - stays))
     doomed = [one for one in doomed if one.name not in lists]
     if not doomed:
