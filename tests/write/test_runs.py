@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.write.runs import runs
+from tfio_store.write.records import runs
 
 KIB = 1 << 10
 

@@ -25,7 +25,7 @@ from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schem
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress
-from tfio_store.write.record_check import check_appendable, schema_of_both
+from tfio_store.write.records import check_appendable, schema_of_both
 from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob

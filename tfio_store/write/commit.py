@@ -41,7 +41,7 @@ from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Claim, HeldClaim, Proposal
 from tfio_store.write.parts import Parts, Place, put_parts
 from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
-from tfio_store.write.record_check import schema_of_both
+from tfio_store.write.records import schema_of_both
 from tfio_store.write.stored_objects import (
     check_shards,
     delete_own,

@@ -19,7 +19,7 @@ from tfio_store.storage.storage import for_writing, given_storage
 from tfio_store.storage.threads import Owner
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.pipeline import Memory
-from tfio_store.write.runs import framed, write_run
+from tfio_store.write.records import framed, write_run
 from tfio_store.write.shard_stream import ShardLayout, ShardUploads, make_piece
 
 __all__ = ["TFRecordWriter"]

@@ -17,8 +17,7 @@ from tfio_store.storage.store import early
 from tfio_store.write.claim import put_claim
 from tfio_store.write.commit import Attempt, Plan
 from tfio_store.write.placement import FixedShards, RollingShards, ShuffledShards
-from tfio_store.write.record_check import RecordCheck, schema_of_both
-from tfio_store.write.runs import runs
+from tfio_store.write.records import RecordCheck, runs, schema_of_both
 from tfio_store.write.shard_stream import ShardUploads
 
 if TYPE_CHECKING:

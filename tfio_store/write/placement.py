@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.errors import CorruptRecordError
 from tfio_store.records.framing import FRAME_OVERHEAD, FrameWriter, RecordBatch, crc32c, scan
 from tfio_store.storage.threads import Owner
-from tfio_store.write.runs import Run, encoded, record_nbytes, runs, sizes, strided, write_run
+from tfio_store.write.records import Run, encoded, record_nbytes, runs, sizes, strided, write_run
 
 if TYPE_CHECKING:
     from tfio_store.dataset.names import RollOver

@@ -28,7 +28,7 @@ from tfio_store.write.lifecycle import ShardWriter, begin
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
-from tfio_store.write.record_check import RecordCheck, schema_as_learned
+from tfio_store.write.records import RecordCheck, schema_as_learned
 from tfio_store.write.shard_stream import ShardStream, ShardUploads, check_record_positions
 
 __all__ = ["ShardedWriter"]

@@ -29,8 +29,7 @@ from tfio_store.write.lifecycle import ShardWriter
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import RollingShards
 from tfio_store.write.progress import Tally
-from tfio_store.write.record_check import RecordCheck
-from tfio_store.write.runs import runs, write_run
+from tfio_store.write.records import RecordCheck, runs, write_run
 from tfio_store.write.shard_stream import ShardUploads
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Names, Pla
 from tfio_store.write.lifecycle import begin
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.plain_names import NamesTakenError, check_free
-from tfio_store.write.record_check import RecordCheck, not_looked_into, schema_as_learned
+from tfio_store.write.records import RecordCheck, not_looked_into, schema_as_learned
 from tfio_store.write.shard_stream import check_record_positions
 from tfio_store.write.task import (
     OPEN_SHARDS,
