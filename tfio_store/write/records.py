@@ -117,17 +117,12 @@ def record_nbytes(record: Any, number: int | None = None) -> int:
     try:
         return memoryview(record).nbytes
     except TypeError:
-        raise _not_a_record(record, number) from None
-
-
-def _not_a_record(record: Any, number: int | None = None) -> TypeError:
-    """The error for something that is neither bytes nor a mapping."""
-    which = "record" if number is None else f"records[{number}]"
-    remedy = "; encode text, such as by .encode()" if isinstance(record, str) else ""
-    return TypeError(
-        f"{which} must be bytes-like, or a mapping of features such as a dict, not "
-        f"{type(record).__name__}{remedy}"
-    )
+        which = "record" if number is None else f"records[{number}]"
+        remedy = "; encode text, such as by .encode()" if isinstance(record, str) else ""
+        raise TypeError(
+            f"{which} must be bytes-like, or a mapping of features such as a dict, not "
+            f"{type(record).__name__}{remedy}"
+        ) from None
 
 
 def _values_nbytes(values: Iterable[Any]) -> int:

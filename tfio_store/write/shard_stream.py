@@ -5,7 +5,7 @@ gone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -210,21 +210,19 @@ class ShardStream:
         self._layout = ShardLayout(compressor, record_positions=record_positions)
         self._queue = SerialQueue(pipeline.io)
 
-    def push(self) -> int:
-        """Hand over the records that wait in ``frames`` as one block. Returns its bytes before
-        compression. Waits while the memory budget is used up. Raises an earlier failure of any
-        thread.
+    def push(self) -> None:
+        """Hand over the records that wait in ``frames`` as one block. Waits while the memory budget
+        is used up. Raises an earlier failure of any thread.
         """
         records = self.frames.records
         if not records:
-            return 0
+            return
         self._pipeline.reserve(self.frames.nbytes)
         block = self.frames.take()
         make: Callable[[], Piece] = partial(make_piece, self._compressor, block, records)
         if self._compressor.codec is not None:
             make = self._pipeline.compute(make).result
         self._queue.submit(partial(self._append, make, block.nbytes))
-        return block.nbytes
 
     def _append(self, make: Callable[[], Piece], nbytes: int) -> None:
         try:
@@ -404,7 +402,8 @@ class ShardUploads:
         if not self._pipeline.owner.is_here:
             return []
         self._pipeline.fail(ValueError("the writer was aborted"))
-        _wait_quietly([stream.abort() for stream in self._streams.values()])
+        for future in [stream.abort() for stream in self._streams.values()]:
+            future.exception()  # what can't be aborted because the store is gone is left to `clean`
         self.close()
         landing = (self._streams[name] for name in self._landing)
         return [stream.fingerprint() for stream in landing if stream.may_be_visible]
@@ -419,9 +418,3 @@ class ShardUploads:
         if self._pulse is not None:
             self._pulse.stop()
         self._pipeline.shut_down()
-
-
-def _wait_quietly(futures: Iterable[Future[None]]) -> None:
-    """Abort, and leave to `clean` what can't be aborted because the store is gone."""
-    for future in futures:
-        future.exception()
