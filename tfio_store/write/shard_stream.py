@@ -24,7 +24,14 @@ from tfio_store.dataset.block_tables import (
     crcs_of,
 )
 from tfio_store.dataset.manifest import Fingerprint
-from tfio_store.records.framing import HEADER_BYTES, FrameWriter, crc32c, crc32c_combine, scan
+from tfio_store.records.framing import (
+    HEADER_BYTES,
+    FrameWriter,
+    RecordBatch,
+    crc32c,
+    crc32c_combine,
+    scan,
+)
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Pulse
 from tfio_store.write.pipeline import Pipeline, SerialQueue
@@ -67,21 +74,20 @@ class RecordPositions:
         self._nbytes = 0
         self._records = 0
 
-    def add(self, block: BytesLike, records: int) -> None:
+    def add(self, piece: Piece) -> None:
         """Note the frames of the next block."""
-        if self._blocks is None:
+        if self._blocks is None or piece.batch is None:
             return
-        self._nbytes += memoryview(block).nbytes
-        self._records += records
+        self._nbytes += piece.nbytes
+        self._records += piece.records
         if self._wanted is None and not are_cheap(self._nbytes, self._records):
             self._blocks, self._crcs = None, []
             return
-        batch = scan(block, verify=False, max_record_bytes=sys.maxsize).batch
-        frames = batch.offsets - HEADER_BYTES
+        frames = piece.batch.offsets - HEADER_BYTES
         if len(frames) and frames[-1] >> 32:
             raise ValueError("a block's last record begins behind its first 4 GiB")
         self._blocks.append(frames.astype(np.uint32))
-        self._crcs.append(crcs_of(batch))
+        self._crcs.append(crcs_of(piece.batch))
 
     def starts(self) -> StartsArray | None:
         """The block's row in a `BlockTable`."""
@@ -104,11 +110,14 @@ class Piece:
     checksum: int
     summed: int
     """That of its records alone, as `scan` has it."""
+    batch: RecordBatch | None
+    """The records of a raw block."""
 
 
 def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
     """Compress a block. Touches nothing shared, so any thread may do it for any shard."""
     data = compressor.compress(block)
+    found = scan(block, verify=False, max_record_bytes=sys.maxsize)
     return Piece(
         data=data,
         nbytes=memoryview(data).nbytes,
@@ -116,7 +125,8 @@ def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
         raw_nbytes=memoryview(block).nbytes,
         records=records,
         checksum=compressor.checksum(block),
-        summed=scan(block, verify=False, max_record_bytes=sys.maxsize).summed,
+        summed=found.summed,
+        batch=found.batch if compressor.codec is None else None,
     )
 
 
@@ -142,7 +152,7 @@ class ShardLayout:
     def add(self, piece: Piece) -> BytesLike:
         """The bytes to write for the next block."""
         self._extend(piece.nbytes, piece.crc32c)
-        self._positions.add(piece.data, piece.records)
+        self._positions.add(piece)
         self._offsets.append(self.nbytes)
         self._raw_offsets.append(self._raw_offsets[-1] + piece.raw_nbytes)
         self._records.append(self._records[-1] + piece.records)
