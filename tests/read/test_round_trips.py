@@ -14,7 +14,6 @@ import tfio_store.write.parts as parts
 from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
-from tests.support.round_trips import round_trips
 from tfio_store.dataset.folder import Folder
 from tfio_store.errors import ManifestError
 from tfio_store.storage.store import early
@@ -39,6 +38,17 @@ def opened(timeline: Iterable[Request]) -> list[Request]:
     requests = list(timeline)
     first = next(i for i, each in enumerate(requests) if "bytes=" in each.line)
     return requests[:first]
+
+
+def round_trips(requests: Iterable[Request]) -> int:
+    """The length of the longest chain of requests, each of which began when the one before it was
+    answered."""
+    chains: list[tuple[float, int]] = []
+    for request in sorted(requests, key=lambda each: each.begin):
+        before = [length for answered, length in chains if answered <= request.begin]
+        assert request.answered is not None
+        chains.append((request.answered, 1 + max(before, default=0)))
+    return max((length for _, length in chains), default=0)
 
 
 def first_by_reader(url: str, options: dict[str, Any]) -> bytes:
