@@ -124,14 +124,14 @@ def test_a_schema_is_answered_without_reading(url: str, tmp_path: Path) -> None:
 
 
 def test_stats_and_rows_use_it(url: str) -> None:
-    from tfio_store.tables.rows import rows_of
+    from tfio_store.tables.rows import Selection
 
     found = tfs.stats(url).features
     assert {name: found[name].dtype for name in found} == {
         name: feature.dtype for name, feature in learned.SCHEMA.items()
     }
     with tfs.RecordReader(url) as reader:
-        rows = list(rows_of([next(reader.batches())], url, None, known=reader.dataset.schema))
+        rows = list(Selection(url).rows([next(reader.batches())]))
     assert rows[1] == learned.row(rows[1]["number"])
 
 

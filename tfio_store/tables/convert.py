@@ -28,7 +28,7 @@ from tfio_store.storage.store import OutputFile
 from tfio_store.tables.formats.array_files import ImageFolder, check_columns, read_arrays
 from tfio_store.tables.formats.tar_samples import read_samples, write_samples
 from tfio_store.tables.read_table import iter_tables
-from tfio_store.tables.rows import Selection, rows_of
+from tfio_store.tables.rows import Selection
 from tfio_store.tables.texts import JsonNumbers, as_json_line
 from tfio_store.tables.write_table import write_table
 from tfio_store.write.progress import OnProgress
@@ -319,8 +319,7 @@ def _rows(
     source: Any, storage: Storage | None, columns: list[str] | None
 ) -> Iterator[dict[str, Any]]:
     selection = Selection(source, storage=storage)
-    known = selection.dataset.schema
-    return rows_of(selection.all(), source, storage, columns, known=known)
+    return selection.rows(selection.all(), columns)
 
 
 def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:

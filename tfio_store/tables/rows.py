@@ -13,7 +13,7 @@ import numpy as np
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.arrow_types import zoned
@@ -29,11 +29,20 @@ from tfio_store.tables.infer import first_schema, schema_of_records
 from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 
-__all__ = ["Selection", "opened", "parse_numbers", "rows_of", "slices_of"]
+__all__ = ["Selection", "parse_numbers", "slices_of"]
 
 
 # Some records of a source: its first, its last, a sample, or those of given numbers.
 
+
+_MOST_ROWS = 4096
+"""So many rows are decoded at once."""
+
+_MOST_CELLS = 4 << 20
+"""Rows times features that are decoded at once: where each record has features of its own, their
+table is mostly empty, and far larger than they are."""
+
+Row = dict[str, Any]
 
 _LITTLE = 32 << 20
 """Bytes in flight for who wants few records."""
@@ -47,13 +56,8 @@ class Selection:
     """Picks records of one source. Each way gives them as batches, as they are read."""
 
     source: Source
-    compression: str | None = "auto"
     storage: Storage | None = None
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-
-    def __post_init__(self) -> None:
-        if not is_one(self.source):
-            object.__setattr__(self, "source", list(self.source))
 
     def all(self) -> Iterator[RecordBatch]:
         """Every record, in order."""
@@ -76,8 +80,7 @@ class Selection:
     def last(self, count: int) -> Iterator[RecordBatch]:
         """The last ``count`` records, or all if there are fewer. A compressed stream is read
         whole."""
-        dataset = self.dataset
-        if self._can_seek(dataset):
+        if self._can_seek():
             source = self._by_number()
             yield from _fetched(source, range(max(0, len(source) - count), len(source)))
             return
@@ -90,7 +93,7 @@ class Selection:
         """``count`` records by chance, each at most once, in their order. A compressed stream is
         read whole. The same ``seed`` gives the same records."""
         chance = random.Random(seed)
-        if self._can_seek(self.dataset):
+        if self._can_seek():
             source = self._by_number()
             found = chance.sample(range(len(source)), min(count, len(source)))
             yield from _fetched(source, sorted(found))
@@ -110,16 +113,54 @@ class Selection:
         source = self._by_number()
         yield from _fetched(source, parse_numbers(numbers, len(source)))
 
+    def rows(
+        self, batches: Iterable[RecordBatch], columns: Sequence[str] | None = None
+    ) -> Iterator[Row]:
+        """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
+
+        The schema of a manifest says what the features are. Without one, records decide: nothing
+        that they hold is left out, and what is a single value in the first 1,000 records of the
+        source is no list. What a record shows does not hang on the records beside it: those
+        features of the first 1,000 that it lacks are None, and others it has or has not.
+
+        Raises:
+            ValueError: there is no such column.
+            SchemaError: a record does not hold what the manifest's schema says.
+            CorruptRecordError: a record is no Example.
+        """
+        source, known = self.source, self.dataset.schema
+        first, scalars = 0, None
+        for whole in batches:
+            for start in range(0, len(whole), _MOST_ROWS):
+                batch = whole[start : start + _MOST_ROWS]
+                with of_source(source, first):
+                    if known is None and scalars is None:
+                        scalars = self._scalars(batch)
+                for begin, part, schema in slices_of(batch, source, first, known, empty=True):
+                    with of_source(source, first + begin):
+                        yield from _rows(part, schema, scalars or {}, columns)
+                first += len(batch)
+
+    def _scalars(self, batch: RecordBatch) -> dict[str, bool]:
+        """Whether a record has a single value, for each feature. Where a first record of the
+        source is no Example, the ``batch`` decides."""
+        try:
+            found = first_schema(self.dataset, max_record_bytes=self.max_record_bytes)
+        except (DataLossError, SchemaError):
+            found = schema_of_records(batch)
+        return {name: _steps(feature) == () for name, feature in found.items()}
+
     @cached_property
     def dataset(self) -> Dataset:
         """The dataset that the source names."""
         limits = Limits(max_record_bytes=self.max_record_bytes)
-        return open_dataset(self.source, self.storage, compression=self.compression, limits=limits)
+        return open_dataset(self.source, self.storage, limits=limits)
 
     def _by_number(self) -> RecordSource:
         return RecordSource(self.dataset, max_record_bytes=self.max_record_bytes)
 
-    def _can_seek(self, dataset: Dataset) -> bool:
+    def _can_seek(self) -> bool:
+        dataset = self.dataset
         return dataset.has_blocks or all(
             shard.blocks is not None or codec_of(dataset, i) is None
             for i, shard in enumerate(dataset.shards)
@@ -165,50 +206,6 @@ def parse_numbers(text: str, size: int) -> list[int]:
 # Records as plain Python values: for a screen, and for JSON.
 
 
-_MOST_ROWS = 4096
-"""So many rows are decoded at once."""
-
-_MOST_CELLS = 4 << 20
-"""Rows times features that are decoded at once: where each record has features of its own, their
-table is mostly empty, and far larger than they are."""
-
-Row = dict[str, Any]
-
-
-def rows_of(
-    batches: Iterable[RecordBatch],
-    source: Source,
-    storage: Storage | None,
-    columns: Sequence[str] | None = None,
-    *,
-    known: Schema | None,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-) -> Iterator[Row]:
-    """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
-
-    ``known``, the schema of a manifest, says what the features are. Without one, records decide:
-    nothing that they hold is left out, and what is a single value in the first 1,000 records of the
-    source is no list. What a record shows does not hang on the records beside it: those features
-    of the first 1,000 that it lacks are None, and others it has or has not.
-
-    Raises:
-        ValueError: there is no such column.
-        SchemaError: a record does not hold what the manifest's schema says.
-        CorruptRecordError: a record is no Example.
-    """
-    first, scalars = 0, None
-    for whole in batches:
-        for start in range(0, len(whole), _MOST_ROWS):
-            batch = whole[start : start + _MOST_ROWS]
-            with of_source(source, first):
-                if known is None and scalars is None:
-                    scalars = _scalars(source, storage, batch, max_record_bytes)
-            for begin, part, schema in slices_of(batch, source, first, known, empty=True):
-                with of_source(source, first + begin):
-                    yield from _rows(part, schema, scalars or {}, columns)
-            first += len(batch)
-
-
 def slices_of(
     batch: RecordBatch, source: Source, first: int, known: Schema | None, *, empty: bool = False
 ) -> Iterator[tuple[int, RecordBatch, Schema]]:
@@ -221,7 +218,7 @@ def slices_of(
         if known is not None:
             return known
         with of_source(source, first + begin):
-            return opened(schema_of_records(part, first=first + begin, empty=empty))
+            return _opened(schema_of_records(part, first=first + begin, empty=empty))
 
     whole = features(batch, 0)
     step = max(1, _MOST_CELLS // max(1, len(whole)))
@@ -233,24 +230,11 @@ def slices_of(
         yield begin, part, features(part, begin)
 
 
-def _scalars(
-    source: Source, storage: Storage | None, batch: RecordBatch, max_record_bytes: int
-) -> dict[str, bool]:
-    """Whether a record has a single value, for each feature. Where a first record of the
-    source is no Example, the ``batch`` decides."""
-    try:
-        dataset = open_dataset(source, storage, limits=Limits(max_record_bytes=max_record_bytes))
-        found = first_schema(dataset, max_record_bytes=max_record_bytes)
-    except (DataLossError, SchemaError):
-        found = schema_of_records(batch)
-    return {name: _steps(feature) == () for name, feature in found.items()}
-
-
 def _steps(feature: Feature) -> tuple[int | None, ...]:
     return feature.shape[1:] if feature.sequence else feature.shape
 
 
-def opened(schema: Schema) -> Schema:
+def _opened(schema: Schema) -> Schema:
     """The same features, of any number of values: so that no record is refused."""
     opened = {}
     for name, feature in schema.items():

@@ -121,7 +121,7 @@ def _print(
     max_record_bytes: int,
     lines: bool = False,
 ) -> None:
-    from tfio_store.tables.rows import Selection, rows_of
+    from tfio_store.tables.rows import Selection
     from tfio_store.tables.texts import as_json_line, as_json_value
 
     if raw and (columns is not None or session.json):
@@ -134,14 +134,7 @@ def _print(
                 output.raw(record)
         return
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    rows = rows_of(
-        batches,
-        source,
-        selection.storage,
-        wanted,
-        known=selection.dataset.schema,
-        max_record_bytes=max_record_bytes,
-    )
+    rows = selection.rows(batches, wanted)
     if session.json:
         found = [{name: as_json_value(row[name], how) for name in row} for row in rows]
         output.document(session.command, {"records": found})
