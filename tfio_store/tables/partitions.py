@@ -419,31 +419,30 @@ class _Units:
         self, target_bytes: int, count: int | None
     ) -> Iterator[tuple[tuple[Shard, ...], int | None]]:
         """The shards of each partition, and the number of its first record."""
-        runs = self._runs(target_bytes) if count is None else self._in_all(count)
+        runs = self._runs(target_bytes) if count is None else self._cut(0, len(self._nbytes), count)
         for start, stop in runs:
             shards, first = self._between(start, stop)
             if shards:
                 yield shards, first
 
     def _runs(self, target_bytes: int) -> Iterator[tuple[int, int]]:
-        """Units from and to, for each partition of about so many bytes."""
+        """Units from and to, for each partition of about so many bytes. A shard of which the blocks
+        are not known is a unit, and a partition."""
         numbers = range(len(self._shards))
         for known, group in groupby(numbers, lambda i: self._shards[i].blocks is not None):
             shards = list(group)
-            bounds = self._starts[[shards[0], *(i + 1 for i in shards)]]
+            begin, end = self._starts[[shards[0], shards[-1] + 1]].tolist()
             if known:
-                bounds = self._cuts(bounds[0], bounds[-1], target_bytes)
-            yield from pairwise(bounds.tolist())
+                nbytes = int(self._nbytes[begin:end].sum())
+                yield from self._cut(begin, end, math.ceil(nbytes / target_bytes))
+            else:
+                yield from pairwise(range(begin, end + 1))
 
-    def _cuts(self, begin: int, end: int, target_bytes: int) -> Int64Array:
-        nbytes = self._nbytes[begin:end]
-        count = min(math.ceil(int(nbytes.sum()) / target_bytes), len(nbytes))
-        return runs_of(nbytes, count) + begin if count else np.zeros(0, np.int64)
-
-    def _in_all(self, count: int) -> Iterator[tuple[int, int]]:
-        """Units from and to, for each of ``count`` partitions."""
-        count = min(count, len(self._nbytes))
-        yield from pairwise(runs_of(self._nbytes, count).tolist() if count else [])
+    def _cut(self, begin: int, end: int, count: int) -> Iterator[tuple[int, int]]:
+        """The same for ``count`` partitions of units ``begin:end``."""
+        count = min(count, end - begin)
+        cuts = runs_of(self._nbytes[begin:end], count) + begin if count else np.zeros(0, np.int64)
+        yield from pairwise(cuts.tolist())
 
     def _between(self, start: int, stop: int) -> tuple[tuple[Shard, ...], int | None]:
         """The shards of units ``start:stop``, and the number of the first record there."""

@@ -17,7 +17,6 @@ from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.arrow_types import zoned
-from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -148,7 +147,7 @@ class Selection:
             found = first_schema(self.dataset, max_record_bytes=self.max_record_bytes)
         except (DataLossError, SchemaError):
             found = schema_of_records(batch)
-        return {name: _steps(feature) == () for name, feature in found.items()}
+        return {n: (of.shape[1:] if of.sequence else of.shape) == () for n, of in found.items()}
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -228,10 +227,6 @@ def slices_of(
     for begin in range(0, len(batch), step):
         part = batch[begin : begin + step]
         yield begin, part, features(part, begin)
-
-
-def _steps(feature: Feature) -> tuple[int | None, ...]:
-    return feature.shape[1:] if feature.sequence else feature.shape
 
 
 def _opened(schema: Schema) -> Schema:

@@ -140,33 +140,27 @@ class FeatureTally:
             if len(self.distinct) > _MOST_DISTINCT:
                 self.distinct = None
 
-    @property
-    def quantiles(self) -> tuple[Any, ...]:
-        found = quantiles(np.sort(self.numbers.values), _QUANTILES)
-        return found if self.unit is not None else tuple(map(float, found))
+    def found(self) -> FeatureStats:
+        """The answer, from all that was counted."""
+        parts = quantiles(np.sort(self.numbers.values), _QUANTILES)
+        return FeatureStats(
+            self.dtype,
+            self.present,
+            self.values,
+            (int(self.counts.least or 0), int(self.counts.most or 0)),
+            self._shown(self.numbers.least),
+            tuple(map(float, parts)) if self.unit is None else tuple(map(self._shown, parts)),
+            self._shown(self.numbers.most),
+            self.nats + self.numbers.nans,
+            None if self.distinct is None else len(self.distinct),
+            _guess(self),
+        )
 
-    def shown(self, value: Any) -> Any:
+    def _shown(self, value: Any) -> Any:
         """Times and durations as ISO 8601 texts, all else as it is."""
         if value is None or self.unit is None:
             return value
         return iso_texts(np.array(value).view(self.unit))
-
-
-def stats_of(tally: FeatureTally) -> FeatureStats:
-    """The answer, from all that was counted."""
-    numbers, counts = tally.numbers, tally.counts
-    return FeatureStats(
-        tally.dtype,
-        tally.present,
-        tally.values,
-        (int(counts.least or 0), int(counts.most or 0)),
-        tally.shown(numbers.least),
-        tuple(map(tally.shown, tally.quantiles)),
-        tally.shown(numbers.most),
-        tally.nats + numbers.nans,
-        None if tally.distinct is None else len(tally.distinct),
-        _guess(tally),
-    )
 
 
 def _flat(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -197,16 +191,12 @@ def _guess(tally: FeatureTally) -> str:
         names = {looks_like(value) for value in tally.examples}
         if len(names) == 1 and None not in names and names != {"plain text"}:
             return str(names.pop())
-    elif tally.distinct is None or not _is_whole(tally):
+    elif tally.distinct is None or not ("int" in tally.dtype or tally.dtype == "bool"):
         return ""
     distinct = len(tally.distinct) if tally.distinct is not None else 0
     if 0 < distinct <= _MOST_CLASSES and 2 * distinct <= tally.values:
         return f"{distinct} classes" if distinct > 1 else "one value"
     return "text" if tally.examples and all(map(_is_text, tally.examples)) else ""
-
-
-def _is_whole(tally: FeatureTally) -> bool:
-    return "int" in tally.dtype or tally.dtype == "bool"
 
 
 def _is_text(value: bytes) -> bool:
@@ -383,7 +373,7 @@ def stats(
             f"there are more than {_MOST_FEATURES:,} features: those that came after the first "
             "ones are left out"
         )
-    found = {name: stats_of(tally) for name, tally in sorted(tallies.items())}
+    found = {name: tally.found() for name, tally in sorted(tallies.items())}
     return DatasetStats(records, nbytes, whole, found)
 
 
@@ -403,15 +393,12 @@ def _count(
     left_out = set(new[max(0, room) :])
     wanted = schema.select([n for n in schema if n not in left_out]) if left_out else schema
     for name, column in decode_examples(batch, wanted).items():
-        _tally(tallies, name, schema[name].dtype, budget).add(column)
+        dtype = schema[name].dtype
+        tally = tallies.get(name)
+        if tally is None:
+            tally = tallies[name] = FeatureTally(dtype, budget)
+        if tally.dtype != dtype:
+            reason = f"holds {dtype} values, and {tally.dtype} elsewhere"
+            raise SchemaError(reason, feature=name, record=0)
+        tally.add(column)
     return bool(left_out)
-
-
-def _tally(tallies: dict[str, FeatureTally], name: str, dtype: str, budget: Budget) -> FeatureTally:
-    found = tallies.get(name)
-    if found is None:
-        found = tallies[name] = FeatureTally(dtype, budget)
-    if found.dtype != dtype:
-        reason = f"holds {dtype} values, and {found.dtype} elsewhere"
-        raise SchemaError(reason, feature=name, record=0)
-    return found
