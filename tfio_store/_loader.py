@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tfio_store.dataset.source import of_source
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import joined_columns
@@ -18,7 +19,6 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tables.infer import telling
-from tfio_store.tables.source_errors import of_source
 
 __all__ = ["Blocks", "Gathering", "LoaderContent", "Reader", "reader_of", "wanted_schema"]
 

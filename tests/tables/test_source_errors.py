@@ -58,7 +58,7 @@ def test_inferring(tmp_path: Path, read: Any) -> None:
 
 
 def test_secrets_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfio_store.tables.source_errors import of_source
+    from tfio_store.dataset.source import of_source
 
     with pytest.raises(SchemaError) as caught, of_source("s3://me:secret@host/x?sig=secret", 3):
         raise SchemaError("is odd", feature="x", record=2)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -31,11 +32,12 @@ from tfio_store.dataset.model import (
 from tfio_store.dataset.names import manifest_name, split_url
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
 from tfio_store.dataset.shards import committed_shards
-from tfio_store.errors import ManifestError, TFIOStoreError
+from tfio_store.errors import CorruptRecordError, ManifestError, SchemaError, TFIOStoreError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage, with_index_dir
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "is_whole",
     "names_of",
     "not_there",
+    "of_source",
     "open",
     "open_dataset",
     "reached",
@@ -339,3 +342,30 @@ def names_of(source: object) -> list[OneSource]:
 def repeatable(source: Source) -> Source:
     """The source, for who goes through it more than once."""
     return source if is_one(source) else names_of(source)
+
+
+# The name of a source in errors that are raised where records alone are known.
+
+
+_IN_BATCH = re.compile(r"record (\d+) of the batch")
+
+
+@contextmanager
+def of_source(source: object, first: int = 0) -> Iterator[None]:
+    """Errors name the source, if it is one name, and count its records; ``first`` is the number of
+    the first record of the batch at hand."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        if error.path != "<buffer>" or not is_one(source):
+            raise
+        reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
+        path = redacted(str(source))
+        raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
+    except SchemaError as error:
+        raise SchemaError(
+            error.reason,
+            feature=error.feature,
+            record=first + error.record,
+            path=redacted(str(source)) if is_one(source) else "",
+        ) from error.__cause__

@@ -12,7 +12,7 @@ from typing import Any
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, open_dataset, repeatable
+from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
@@ -26,7 +26,6 @@ from tfio_store.records.texts import alike, warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.count import counted
-from tfio_store.tables.source_errors import of_source
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress

@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any, TypeGuard, cast
 
 from tfio_store.dataset.model import Dataset, ListedShards, Told
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, of_source
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
 from tfio_store.example import decode_examples
@@ -24,7 +24,6 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.source_errors import of_source
 
 __all__ = [
     "EMPTY_EXAMPLES",

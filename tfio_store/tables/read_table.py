@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tfio_store.dataset.model import Limits
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, of_source, open_dataset
 from tfio_store.example import Examples, decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
@@ -27,7 +27,6 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage, threads
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by, schema_of_source, telling
-from tfio_store.tables.source_errors import of_source
 
 __all__ = [
     "arrow_types",

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, of_source, open_dataset
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.arrow_types import zoned
@@ -25,7 +25,6 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import unknown
 from tfio_store.storage import Storage
 from tfio_store.tables.infer import first_schema, schema_of_records
-from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 
 __all__ = ["Selection", "parse_numbers", "slices_of"]

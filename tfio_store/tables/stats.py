@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, open_dataset, repeatable
+from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.errors import SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
@@ -29,7 +29,6 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.held_numbers import Budget, Held, quantiles
 from tfio_store.tables.rows import slices_of
-from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
