@@ -314,7 +314,7 @@ class Episodes(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         group: list[int] = []
-        nbytes, each = 0, self._records._dataset.nbytes // max(1, len(self))
+        nbytes, each = 0, self._dataset.nbytes // max(1, len(self))
         for number in range(len(self)):
             group.append(number)
             nbytes += each
@@ -336,7 +336,7 @@ class Episodes(Sequence[dict[str, Any]]):
         try:
             some = self._load(np.array([number]))[number]
         except (DataLossError, SchemaError):  # whoever reads it will hear of it
-            return self._records._dataset.nbytes // len(self) + 1
+            return self._dataset.nbytes // len(self) + 1
         return int(some.nbytes * steps / (max(1, some.steps) * len(self))) + 1
 
     def _load(self, numbers: Int64Array) -> dict[int, Episode]:
@@ -407,9 +407,8 @@ class Episodes(Sequence[dict[str, Any]]):
         record has to be read whole."""
         places = self._records._locate(np.array([number], np.int64)).frames
         shard, start, stop = (int(a[0]) for a in (places.shards, places.starts, places.stops))
-        dataset = self._records._dataset
-        store, path = dataset.open(shard)
-        of = dataset.shard(shard)
+        store, path = self._dataset.open(shard)
+        of = self._dataset.shard(shard)
         chunk = _NEAR if "://" not in of.url else _FAR
         if stop - start <= chunk:
             return None

@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.episodes.decoding import Episode, Images, values_at
 from tfio_store.episodes.features import Leaf, Tree
-from tfio_store.records.arrays import Int64Array
+from tfio_store.episodes.windows import EpisodeSource
 from tfio_store.storage.store import OutputFile
 
 __all__ = ["write_lerobot"]
@@ -44,16 +44,8 @@ _CODECS = ("libsvtav1", "libx264", "mpeg4")
 _OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
-class _Source(Protocol):
-    @property
-    def features(self) -> Tree: ...
-    @property
-    def lengths(self) -> Int64Array: ...
-    def _load(self, numbers: Int64Array) -> dict[int, Episode]: ...
-
-
 def write_lerobot(
-    source: _Source,
+    source: EpisodeSource,
     folder: Folder,
     *,
     fps: int,
@@ -67,7 +59,7 @@ def write_lerobot(
     if folder.read(_INFO) is not None:
         raise FileExistsError(f"{folder.url(_INFO)}: a dataset is there; name another folder")
     if videos is None:
-        videos = _has_av()
+        videos = importlib.util.find_spec("av") is not None
     columns, texts = _columns(source.features, task, videos)
     made = _Made(folder, columns, fps)
     tasks: dict[str, int] = {}
@@ -458,7 +450,3 @@ def _put_table(folder: Folder, name: str, table: Any, pq: Any) -> None:
     file = io.BytesIO()
     pq.write_table(table, file)
     folder.put(name, file.getvalue())
-
-
-def _has_av() -> bool:
-    return importlib.util.find_spec("av") is not None

@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 
 class Ranges:
-    """Bytes of one version of an object, ``chunk`` of them at a time. ``nbytes_read`` counts."""
+    """Bytes of one version of an object, ``chunk`` of them at a time."""
 
     def __init__(
         self, store: Store, path: str, nbytes: int, version: Version, *, chunk: int
@@ -60,7 +60,6 @@ class Ranges:
         self._store, self._path, self._version = store, path, version
         self.nbytes, self._chunk = nbytes, chunk
         self._at, self._held = 0, b""
-        self.nbytes_read = 0
 
     def near(self, start: int, stop: int, *, far: bool = False) -> bytes:
         """Bytes ``start:stop``, and what follows them is read too; not where what follows is likely
@@ -79,7 +78,6 @@ class Ranges:
         if stop <= start:
             return b""
         data = bytes(self._store.read(self._path, start, stop, etag=self._version).result())
-        self.nbytes_read += len(data)
         if len(data) != stop - start:
             raise UnusualError(f"the file ends at byte {start + len(data)}")
         return data

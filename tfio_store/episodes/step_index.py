@@ -149,12 +149,12 @@ def load_index(
     """The index of a dataset: the saved one if it is of these versions of the shards, or a new one,
     which is saved. And the dataset, with the places of the records of its raw shards."""
     hold_versions(dataset)
-    for where in _places(folder):
+    for where, name in _places(dataset, folder, split):
         with contextlib.suppress(ManifestError, OSError):
-            stored = where.read(index_name(split) if where == folder else _cache_name(dataset))
+            stored = where.read(name)
             if stored is None:
                 continue
-            found = decode_index(stored[0], url=where.url(index_name(split)))
+            found = decode_index(stored[0], url=where.url(name))
             if _are_of(found, dataset):
                 return _with_places(dataset, found), found
     made = _made(dataset, leaves)
@@ -182,23 +182,23 @@ def _save(dataset: Dataset, folder: Folder | None, split: str, made: Sequence[Sh
     if any(shard.etag is None for shard in made):
         return  # later it would be unknown of which version it is
     data = encode_index(made)
-    for where in _places(folder):
+    for where, name in _places(dataset, folder, split):
         try:
             if where != folder:
                 Path(where.path).mkdir(parents=True, exist_ok=True)
-            where.put(index_name(split) if where == folder else _cache_name(dataset), data)
+            where.put(name, data)
             return
         except (OSError, NotImplementedError, ValueError):
             continue
 
 
-def _places(folder: Folder | None) -> Iterator[Folder]:
-    """Where an index may lie."""
+def _places(dataset: Dataset, folder: Folder | None, split: str) -> Iterator[tuple[Folder, str]]:
+    """Where an index may lie, and under which name."""
     if folder is not None:
-        yield folder
+        yield folder, index_name(split)
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     store, path = Storage().open(root / "tfio_store" / "steps")
-    yield Folder(store, path)
+    yield Folder(store, path), _cache_name(dataset)
 
 
 def _cache_name(dataset: Dataset) -> str:

@@ -17,7 +17,7 @@ from tfio_store.episodes.order import Order
 from tfio_store.read.record_source import is_number, record_numbers
 from tfio_store.records.arrays import Int64Array
 
-__all__ = ["EpisodeShuffle", "Pad", "Windows"]
+__all__ = ["EpisodeShuffle", "EpisodeSource", "Pad", "Windows"]
 
 Pad = Literal["repeat", "zero", "drop"]
 
@@ -31,8 +31,8 @@ _POOL_SHARE = 0.75
 """The share of the cache that the mixed episodes may fill."""
 
 
-class _Source(Protocol):
-    """The source that windows are cut from."""
+class EpisodeSource(Protocol):
+    """What `Episodes` has for those who make something of its episodes."""
 
     @property
     def features(self) -> Tree: ...
@@ -87,7 +87,7 @@ class Windows(Sequence[dict[str, Any]]):
 
     def __init__(
         self,
-        source: _Source,
+        source: EpisodeSource,
         *,
         length: int = 16,
         stride: int = 1,

@@ -259,7 +259,7 @@ def to_pandas(columns: Mapping[str, Any], schema: Schema) -> Any:
     if not typed:
         return pandas.DataFrame({name: _column(pandas, columns[name]) for name in columns})
     table = to_arrow(typed, schema)
-    if _is_of_pandas(table):
+    if b"pandas" in (table.schema.metadata or {}):
         return _in_order(pandas, columns, typed, _frame(pandas, columns, table))
     made = {
         name: table[name].to_pandas()
@@ -278,10 +278,6 @@ def _typed_names(schema: Schema) -> list[str]:
         return list(unpacked(schema.arrow)[0].names)
     except ImportError:
         return []
-
-
-def _is_of_pandas(table: Any) -> bool:
-    return b"pandas" in (table.schema.metadata or {})
 
 
 def _in_order(pandas: Any, columns: Mapping[str, Any], typed: Any, frame: Any) -> Any:

@@ -139,7 +139,9 @@ def meant(
         shown = _shown(feature, labels, images)
         if shown is not None:
             column = _meant(name, columns[name], feature, shown)
-            result[name] = _without_mask(column) if name in masked else column
+            if name in masked:
+                column = column.values if isinstance(column, Nullable) else np.ma.getdata(column)
+            result[name] = column
     return result
 
 
@@ -178,10 +180,6 @@ def _meant(name: str, column: Any, feature: Feature, shown: Callable[[Any], Any]
         raise SchemaError(
             str(error), feature=name, record=row_of(column, error.index)
         ) from error.__cause__
-
-
-def _without_mask(column: Any) -> Any:
-    return column.values if isinstance(column, Nullable) else np.ma.getdata(column)
 
 
 def _of_batch(column: Any, feature: Feature) -> Any:

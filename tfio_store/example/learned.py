@@ -106,7 +106,7 @@ def learned_schema(state: State) -> Schema | None:
     if state["others"] or not state["records"]:
         return None
     columns, total = state["columns"], state["records"]
-    nested = {name for name in columns if _is_nested(name, columns)}
+    nested = {name for name, column in columns.items() if column[7] and column[7] == column[1]}
     found = {
         name: _feature(columns[name], total, nested=name in nested)
         for name in columns
@@ -130,10 +130,6 @@ def checked_state(document: Any) -> State | None:
         for unit in units:
             Feature(unit)
     return {**state, "columns": columns}
-
-
-def _is_nested(name: str, columns: Mapping[str, Any]) -> bool:
-    return bool(columns[name][7]) and columns[name][7] == columns[name][1]
 
 
 def _feature(column: Sequence[Any], total: int, *, nested: bool) -> Feature:
