@@ -6,6 +6,7 @@ somebody asks for their steps: of images only the asked frames are decoded.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,11 +56,9 @@ class Place:
         """The feature does not hold what ``features.json`` says."""
         return SchemaError(reason, feature=leaf.name, record=self.episode, path=self.path)
 
-    def damaged(self, leaf: Leaf, step: int | None, reason: str) -> CorruptRecordError:
+    def damaged(self, leaf: Leaf, step: int, reason: str) -> CorruptRecordError:
         """A value of the feature is damaged."""
-        where = f"episode {self.episode}" + (
-            "" if step is None else f", step {self.first_step + step}"
-        )
+        where = f"episode {self.episode}, step {self.first_step + step}"
         return CorruptRecordError(f"{where}: {leaf.name} {reason}", path=self.path, offset=-1)
 
 
@@ -242,18 +241,14 @@ def _numbers(leaf: Leaf, values: Any, place: Place) -> Any:
     values = values.view(dtype) if dtype == np.uint64 else values.astype(dtype, copy=False)
     if not leaf.levels:
         return _one_shape(leaf, values, place)
-    if leaf.width is None:
-        return values
-    return values.reshape(-1, *leaf.shape)
+    return values if leaf.width is None else values.reshape(-1, *leaf.shape)
 
 
 def _one_shape(leaf: Leaf, values: Any, place: Place) -> Any:
     """The only value of a leaf, as an array of one."""
-    known = int(np.prod([n for n in leaf.shape if n is not None], dtype=np.int64))
-    unknown = leaf.shape.count(None)
-    size = 0 if not unknown or not known else len(values) // known
-    shape = [size if n is None else n for n in leaf.shape]
-    if int(np.prod(shape, dtype=np.int64)) != len(values):
+    known = math.prod(n for n in leaf.shape if n is not None)
+    shape = [len(values) // max(1, known) if n is None else n for n in leaf.shape]
+    if math.prod(shape) != len(values):
         raise place.odd(leaf, f"holds {len(values)} values, which are not of shape {leaf.shape}")
     return values.reshape(1, *shape)
 
@@ -359,15 +354,12 @@ def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any
     dtype = np.dtype(leaf.dtype)
     shapes = column.shapes if isinstance(column, _Shaped) else None
     strings = column.values if isinstance(column, _Shaped) else column
-    known = [n for n in leaf.shape if n is not None]
     found = []
     for row in rows.tolist():
         shape = leaf.shape if shapes is None else tuple(shapes[row].tolist())
         exact = None not in shape
         # as Python's integers: those of a file may be too large for others
-        size = dtype.itemsize
-        for n in shape if exact else known:
-            size *= n or 0
+        size = dtype.itemsize * math.prod(n for n in shape if n is not None)
         data = strings[row]
         if leaf.encoding == "zlib":
             data = _inflated(episode, leaf, row, data, size if exact else _MOST_INFLATED)
