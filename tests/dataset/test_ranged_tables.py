@@ -13,18 +13,21 @@ from hypothesis import given, settings, strategies as st
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset import pages
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.block_tables import (
+    INDEX_HEADER_BYTES,
+    BlockTable,
+    ShardInfo,
+    decode_table,
+    encode_table,
+    index_of,
+)
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
-    INDEX_HEADER_BYTES,
     Listed,
     PageRef,
     TablePlace,
     decode_page,
-    decode_table,
     encode_page,
-    encode_table,
-    index_of,
     page_crc,
 )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_table, encode_table
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.header_walk import format_idx, parse_idx
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
@@ -34,9 +34,7 @@ from tfio_store.dataset.shard_page import (
     PageRef,
     TablePlace,
     decode_page,
-    decode_table,
     encode_page,
-    encode_table,
     list_of,
     page_crc,
 )

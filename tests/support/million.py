@@ -12,12 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support.framed import framed
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.block_tables import (
+    INDEX_HEADER_BYTES,
+    BlockTable,
+    ShardInfo,
+    encode_table,
+    index_of,
+)
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
-    INDEX_HEADER_BYTES,
     LIST_HEADER_BYTES,
     PAGE_SHARDS,
     Listed,
@@ -25,8 +30,6 @@ from tfio_store.dataset.shard_page import (
     TablePlace,
     decode_page,
     encode_page,
-    encode_table,
-    index_of,
     list_of,
     page_crc,
 )

@@ -1,7 +1,7 @@
 """Block tables, and the index: one binary object with the tables of every shard. No I/O.
 
-This is the index that is read whole, of versions 1 and 2; `tfio_store.dataset.shard_page` is
-that of version 3. All numbers are little-endian; the arrays are as `BlockTable` has them::
+This is the index that is read whole; that of version 3, whose tables are read one at a time, is
+below. All numbers are little-endian; the arrays are as `BlockTable` has them::
 
     "TFIOSIDX"  u32 version  u32 shards
     per shard   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
@@ -32,18 +32,16 @@ from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, crc32c
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from typing_extensions import Buffer as BytesLike
 
 
 __all__ = [
     "CRC",
-    "HEADER",
-    "MAGIC",
+    "INDEX_HEADER_BYTES",
     "MOST_BLOCK_BYTES",
-    "NO_TABLE",
-    "SHARD",
+    "MOST_TABLE_BYTES",
     "START_BYTES",
     "SUMMED_BYTES",
     "BlockTable",
@@ -51,17 +49,14 @@ __all__ = [
     "ShardInfo",
     "StartsArray",
     "are_cheap",
-    "arrays_of",
     "crcs_of",
-    "cut_table",
+    "decode_table",
     "decode_tables",
-    "details_of",
+    "encode_table",
     "encode_tables",
+    "index_of",
     "most_bytes",
     "relative_starts",
-    "shard_header",
-    "table_at",
-    "with_details",
 ]
 
 
@@ -180,9 +175,9 @@ class BlockTable:
     @property
     def nbytes(self) -> int:
         """The bytes of its arrays."""
-        found = [array.nbytes for array in arrays_of(self)]
+        found = [array.nbytes for array in _arrays_of(self)]
         points = 0 if self.checkpoints is None else self.checkpoints.nbytes
-        return sum(found) + sum(array.nbytes for array in details_of(self)) + points
+        return sum(found) + sum(array.nbytes for array in _details_of(self)) + points
 
     @property
     def stops(self) -> Int64Array:
@@ -237,69 +232,6 @@ def _same(ours: StartsArray | None, theirs: StartsArray | None) -> bool:
     return np.array_equal(ours, theirs)
 
 
-# A table is cut at record boundaries. Whole blocks stay as they are. A block at the end of a part
-# that is cut stays whole on the store: whoever reads it decodes and checks all of it, and drops the
-# records beside the part's. Where the index knows the places of a raw shard's records, the block is
-# cut at its bytes instead, and nothing is read in vain.
-
-
-def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
-    """Records ``first:stop`` of those in a table. None of them are in no block."""
-    begin = int(np.searchsorted(table.records, first, side="right")) - 1
-    if first == stop:
-        return _without_blocks(table, begin)
-    end = int(np.searchsorted(table.records, stop, side="left"))
-    before = first - int(table.records[begin]) + (table.before if begin == 0 else 0)
-    behind = int(table.records[end]) - stop + (table.behind if end == len(table) else 0)
-    blocks = slice(begin, end + 1)
-    sums = None if table.sums is None else table.sums[blocks]
-    records = np.clip(table.records[blocks], first, stop) - first
-    if table.starts is not None:
-        offsets, starts = _cut_at_bytes(table, first, stop, begin, end)
-        crcs = None if table.crcs is None else table.crcs[first:stop].copy()
-        if sums is not None:
-            ends = table.sum_before(first), table.sum_before(stop)
-            sums = None if None in ends else np.array([ends[0], *sums[1:-1], ends[1]], np.uint32)
-        return BlockTable(offsets, offsets, records, starts, whole=False, sums=sums, crcs=crcs)
-    offsets = table.offsets[blocks]
-    same = table.raw_offsets is table.offsets
-    raw = offsets if same else table.raw_offsets[blocks]
-    points = None if table.checkpoints is None else table.checkpoints.part(begin, end)
-    return BlockTable(
-        offsets, raw, records, None, before, behind, whole=False, sums=sums, checkpoints=points
-    )
-
-
-def _without_blocks(table: BlockTable, at: int) -> BlockTable:
-    """The table of no records, which begins where block ``at`` does."""
-    offsets, same = table.offsets[at : at + 1], table.raw_offsets is table.offsets
-    return BlockTable(
-        offsets,
-        offsets if same else table.raw_offsets[at : at + 1],
-        np.zeros(1, np.int64),
-        starts=None if table.starts is None else table.starts[:0],
-        whole=False,
-        sums=None if table.sums is None else table.sums[at : at + 1],
-        crcs=None if table.crcs is None else table.crcs[:0],
-        checkpoints=None if table.checkpoints is None else table.checkpoints.part(at, at),
-    )
-
-
-def _cut_at_bytes(
-    table: BlockTable, first: int, stop: int, begin: int, end: int
-) -> tuple[Int64Array, StartsArray]:
-    """The offsets and the starts of records ``first:stop``, which blocks ``begin:end`` hold."""
-    assert table.starts is not None
-    offsets, starts = table.offsets[begin : end + 1].copy(), table.starts[first:stop].copy()
-    ahead = table.starts[first]
-    in_first = int(min(table.records[begin + 1], stop)) - first
-    starts[:in_first] -= ahead
-    if stop < table.records[end]:
-        offsets[-1] = table.offsets[end - 1] + int(table.starts[stop])
-    offsets[0] += int(ahead)
-    return offsets, starts
-
-
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
     """One finished shard.
@@ -335,11 +267,11 @@ def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
     tables = [shard.blocks for shard in shards if shard.blocks is not None]
     version = max((_version_for(kind_of(table)) for table in tables), default=1)
     pieces = [HEADER.pack(MAGIC, version, len(shards))]
-    pieces += [shard_header(shard) for shard in shards]
+    pieces += [_shard_header(shard) for shard in shards]
     for table in tables:
-        pieces += [array.astype("<i8").tobytes() for array in arrays_of(table)]
+        pieces += [array.astype("<i8").tobytes() for array in _arrays_of(table)]
     for table in tables:
-        pieces += [array.astype("<u4").tobytes() for array in details_of(table)]
+        pieces += [array.astype("<u4").tobytes() for array in _details_of(table)]
     body = b"".join(pieces)
     return body + CRC.pack(crc32c(body))
 
@@ -359,7 +291,7 @@ def _version_for(kind: int) -> int:
     return 2 if kind == POSITIONED else 1
 
 
-def shard_header(shard: ShardInfo) -> bytes:
+def _shard_header(shard: ShardInfo) -> bytes:
     """The header of a shard's table."""
     blocks = 0 if shard.blocks is None else len(shard.blocks)
     return SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, kind_of(shard.blocks))
@@ -375,14 +307,14 @@ def kind_of(table: BlockTable | None) -> int:
     return (PLAIN if table.raw_offsets is table.offsets else COMPRESSED) | summed
 
 
-def arrays_of(table: BlockTable) -> list[Int64Array]:
+def _arrays_of(table: BlockTable) -> list[Int64Array]:
     """The columns of 64 bits that the index holds of a table."""
     if table.raw_offsets is table.offsets:
         return [table.offsets, table.records]
     return [table.offsets, table.raw_offsets, table.records]
 
 
-def details_of(table: BlockTable) -> list[npt.NDArray[np.uint32]]:
+def _details_of(table: BlockTable) -> list[npt.NDArray[np.uint32]]:
     """The columns of 32 bits that the index holds of a table."""
     columns = (table.starts, table.crcs, table.sums)
     return [column for column in columns if column is not None]
@@ -405,20 +337,20 @@ def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTab
     position = HEADER.size + count * SHARD.size
     tables = []
     for header, shard in zip(headers, shards, strict=True):
-        table, position = table_at(body, position, header, shard)
+        table, position = _table_at(body, position, header, shard)
         tables.append(table)
     for i, (header, shard) in enumerate(zip(headers, shards, strict=True)):
         table = tables[i]
         if table is not None and header[-1] > COMPRESSED:
             if version < _version_for(header[-1]):
                 raise ValueError(f"{shard.name} has a table that version {version} does not know")
-            tables[i], position = with_details(body, position, table, header[-1], shard)
+            tables[i], position = _with_details(body, position, table, header[-1], shard)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow its tables")
     return tables
 
 
-def table_at(
+def _table_at(
     body: memoryview, position: int, header: tuple[int, int, int, int, int], shard: ShardInfo
 ) -> tuple[BlockTable | None, int]:
     """The table that begins at ``position``, without its details, and where it ends."""
@@ -442,7 +374,7 @@ def table_at(
     return table, position + step * arrays
 
 
-def with_details(
+def _with_details(
     body: memoryview, position: int, table: BlockTable, kind: int, shard: ShardInfo
 ) -> tuple[BlockTable, int]:
     """The table with the columns of 32 bits that begin at ``position``, and where they end."""
@@ -474,7 +406,7 @@ def with_details(
 
 
 def _check_table(table: BlockTable, shard: ShardInfo) -> None:
-    for array in arrays_of(table):
+    for array in _arrays_of(table):
         if (array[1:] < array[:-1]).any():  # a difference could wrap
             raise ValueError(f"the totals of {shard.name} go down")
     first = table.offsets[0]
@@ -483,3 +415,67 @@ def _check_table(table: BlockTable, shard: ShardInfo) -> None:
         raise ValueError(f"the totals of {shard.name} do not begin at 0")
     if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:
         raise ValueError(f"the totals of {shard.name} are not those of the shard")
+
+
+# The index of version 3: block tables that are read one at a time, each with its own CRC.
+#
+#     "TFIOSIDX"  u32 version = 3  u32 tables
+#     per table   its header and then its columns, in the order above
+#                 zeros up to a multiple of 8, less 4
+#                 u32 CRC32C of the table's bytes before it
+#
+# The list of shards says where each table lies (see `tfio_store.dataset.shard_page`): whoever
+# wants a table needs the shard's name and size too, so one question answers for both.
+
+
+_RANGED_VERSION = 3
+INDEX_HEADER_BYTES = HEADER.size
+MOST_TABLE_BYTES = 1 << 30
+"""A longer table is refused, so that no list of shards makes a reader fetch what it likes."""
+
+_ALIGNMENT = 8
+
+
+def index_of(tables: Iterable[bytes]) -> bytes:
+    """The index that holds these encoded tables, one behind the other from `INDEX_HEADER_BYTES`
+    on."""
+    pieces = list(tables)
+    return b"".join([HEADER.pack(MAGIC, _RANGED_VERSION, len(pieces)), *pieces])
+
+
+def encode_table(shard: ShardInfo) -> bytes:
+    """The table of a shard whose blocks are known, with its CRC."""
+    table = shard.blocks
+    assert table is not None
+    pieces = [_shard_header(shard)]
+    pieces += [array.astype("<i8").tobytes() for array in _arrays_of(table)]
+    pieces += [array.astype("<u4").tobytes() for array in _details_of(table)]
+    body = b"".join(pieces)
+    body += bytes(-(len(body) + CRC.size) % _ALIGNMENT)
+    if len(body) + CRC.size > MOST_TABLE_BYTES:
+        raise ValueError(
+            f"{shard.name}: a table of its {len(table)} blocks is longer than an index can hold; "
+            "write smaller shards, larger blocks, or no record_positions="
+        )
+    return body + CRC.pack(crc32c(body))
+
+
+def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
+    """The table of ``shard``, as views of ``data``; ValueError says why it is not this table."""
+    view = memoryview(data).cast("B")
+    if len(view) < SHARD.size + CRC.size:
+        raise ValueError(f"the table of {shard.name} is cut off after {len(view)} bytes")
+    body = view[: -CRC.size]
+    if crc32c(body) != CRC.unpack(view[-CRC.size :])[0]:
+        raise ValueError(f"the checksum of the table of {shard.name} does not hold")
+    header = SHARD.unpack_from(body)
+    if header[-1] == NO_TABLE:
+        raise ValueError(f"{shard.name} has a table of an unknown kind, {NO_TABLE}")
+    table, position = _table_at(body, SHARD.size, header, shard)
+    assert table is not None
+    if header[-1] > COMPRESSED:
+        table, position = _with_details(body, position, table, header[-1], shard)
+    rest = bytes(body[position : position + _ALIGNMENT])
+    if len(body) - position >= _ALIGNMENT or any(rest):
+        raise ValueError(f"{len(body) - position} bytes follow the table of {shard.name}")
+    return table

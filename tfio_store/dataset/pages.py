@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.block_tables import BlockTable, decode_table
 from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.shard_page import (
     Listed,
@@ -27,7 +27,6 @@ from tfio_store.dataset.shard_page import (
     ShardPage,
     TablePlace,
     decode_page,
-    decode_table,
     encode_page,
     only_block,
     page_crc,

@@ -15,11 +15,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo, cut_table
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.paged_shards import PagedShards, Places
+from tfio_store.dataset.paged_shards import PagedShards, Places, cut_table
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Store, Version
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tfio_store.dataset.block_tables import INDEX_HEADER_BYTES, encode_table, index_of
 from tfio_store.dataset.folder import Root
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
-    INDEX_HEADER_BYTES,
     LIST_HEADER_BYTES,
     PAGE_SHARDS,
     Listed,
@@ -24,8 +24,6 @@ from tfio_store.dataset.shard_page import (
     TablePlace,
     decode_page,
     encode_page,
-    encode_table,
-    index_of,
     list_of,
     page_crc,
     shards_of_a_page,
