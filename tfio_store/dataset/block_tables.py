@@ -105,27 +105,6 @@ def crcs_of(batch: RecordBatch) -> CrcsArray:
     return found.astype(np.uint32, copy=False)
 
 
-def frame_stops(starts: StartsArray, offsets: Int64Array, records: Int64Array) -> Int64Array:
-    """int64 [n_records]: where each record's frame ends, counted as its start is."""
-    stops = np.empty(len(starts), np.int64)
-    stops[:-1] = starts[1:]
-    held = np.diff(records) > 0
-    stops[records[1:][held] - 1] = np.diff(offsets)[held]
-    return stops
-
-
-def check_starts(starts: StartsArray, offsets: Int64Array, records: Int64Array) -> None:
-    """ValueError unless the frames at ``starts`` fill each block, one behind the other.
-
-    The block table is a checked one. Only reading shows whether a frame is there.
-    """
-    held = np.diff(records) > 0
-    if starts[records[:-1][held]].any():
-        raise ValueError("a block's first record does not begin with the block")
-    if (frame_stops(starts, offsets, records) - starts < FRAME_OVERHEAD).any():
-        raise ValueError("two records begin closer to each other than their framing allows")
-
-
 MAGIC = b"TFIOSIDX"
 _VERSIONS = (1, 2, 4)
 HEADER = struct.Struct("<8sII")
@@ -258,7 +237,6 @@ class ShardInfo:
     records: int
     crc32c: int
     blocks: BlockTable | None = None
-    """None where the blocks are not known, or the index is not loaded."""
     learned: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
@@ -392,11 +370,8 @@ def _with_details(
             raise ValueError(f"{shard.name} has {count} {name}, more than there are bytes for")
         column = np.frombuffer(body, "<u4", count, position).astype(np.uint32, copy=False)
         found[name], position = column, position + START_BYTES * count
-    try:
-        if positioned:
-            check_starts(found["starts"], table.offsets, table.records)
-    except ValueError as error:
-        raise ValueError(f"{shard.name}: {error}") from error
+    if positioned:
+        _check_starts(found["starts"], table, shard)
     if summed and found["sums"][0]:
         raise ValueError(f"the sums of {shard.name} do not begin at 0")
     table = replace(
@@ -415,6 +390,21 @@ def _check_table(table: BlockTable, shard: ShardInfo) -> None:
         raise ValueError(f"the totals of {shard.name} do not begin at 0")
     if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:
         raise ValueError(f"the totals of {shard.name} are not those of the shard")
+
+
+def _check_starts(starts: StartsArray, table: BlockTable, shard: ShardInfo) -> None:
+    """ValueError unless the frames at ``starts`` fill each block, one behind the other. Whether a
+    frame is there, only reading shows."""
+    held = np.diff(table.records) > 0
+    if starts[table.records[:-1][held]].any():
+        raise ValueError(f"{shard.name}: a block's first record does not begin with the block")
+    stops = np.empty(len(starts), np.int64)
+    stops[:-1] = starts[1:]
+    stops[table.records[1:][held] - 1] = np.diff(table.offsets)[held]
+    if (stops - starts < FRAME_OVERHEAD).any():
+        raise ValueError(
+            f"{shard.name}: two records begin closer to each other than their framing allows"
+        )
 
 
 # The index of version 3: block tables that are read one at a time, each with its own CRC.

@@ -110,17 +110,12 @@ class DatasetManifest:
 
     shards: Sequence[ShardInfo]
     compression: str | None
-    """None, "GZIP", "ZLIB" or "ZSTD"."""
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    """The ``metadata=`` of the writer. JSON can hold it."""
     index: str | None = None
     generation: str | None = None
-    """Drawn at random by each writer: no two manifests of a dataset have the same."""
     history: tuple[str, ...] = ()
-    """The generations before this one, the newest first, at most `KEPT_HISTORY`."""
     shard_template: str | None = None
-    """How the shards with plain names were named; None if this library did not write them."""
     replaced: tuple[Replaced, ...] = ()
 
     def __repr__(self) -> str:
