@@ -36,7 +36,6 @@ __all__ = [
     "FoundManifest",
     "Root",
     "begin_to_find",
-    "find_manifest",
     "locate",
     "read_manifest",
 ]
@@ -255,25 +254,20 @@ def read_manifest(source: object, storage: Storage | None) -> DatasetManifest | 
     store, path = (storage or Storage()).open(source)
     if any(c in path for c in "*?[") and store.glob(path):
         return None  # a pattern, and not a folder with such a name
-    found = find_manifest(store, path, index=False)
+    found = begin_to_find(store, path, index=False)()
     shards = None if found else numbered(os.fspath(source))
     if shards is not None:
         return read_manifest(shards.prefix, storage)
     return found[1] if found else None
 
 
-def find_manifest(store: Store, path: str, *, index: bool = True) -> Found:
-    """A dataset named by its prefix, or by a folder that holds just one.
-
-    The manifest has its block tables, unless ``index`` is False.
-    """
-    return begin_to_find(store, path, index=index)()
-
-
 def begin_to_find(store: Store, path: str, *, index: bool = True) -> Callable[[], Found]:
-    """`find_manifest`, whose questions are asked early. The folder is listed only where no manifest
-    has that name: a listing costs as much as a dozen other requests. A "/" at the end says that a
-    folder is meant."""
+    """What finds a dataset that is named by its prefix, or by a folder that holds just one. The
+    manifest has its block tables, unless ``index`` is False.
+
+    Questions are asked early. The folder is listed only where no manifest has that name: a listing
+    costs as much as a dozen other requests. A "/" at the end says that a folder is meant.
+    """
     whole = path.rstrip("/")
     parent, stem = split_url(whole)
     named, within = Folder(store, parent), Folder(store, whole)

@@ -43,7 +43,6 @@ __all__ = [
     "codec_of",
     "format_idx",
     "frame_bounds",
-    "frame_offsets",
     "index_raw_shards",
     "indexed_shard",
     "is_remote",
@@ -198,7 +197,8 @@ def indexed_shard(
     codec = codec_of(dataset, index)
     if codec is not None:
         return checkpointed(dataset, shard.known(compression=codec))
-    frames = frame_offsets(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
+    walker = walked(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
+    frames = walker.offsets()
     table = block_table(frames, shard.nbytes, record_positions=record_positions)
     return shard.known(compression=None, records=len(frames), blocks=table)
 
@@ -251,19 +251,6 @@ def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Arra
     inside = cuts < len(frames)
     bounds[inside] = frames[cuts[inside]]
     return bounds
-
-
-def frame_offsets(
-    store: Store,
-    path: str,
-    shard: Shard,
-    *,
-    budget: int,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-) -> Int64Array:
-    """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
-    `index_raw_shards`."""
-    return walked(store, path, shard, budget=budget, max_record_bytes=max_record_bytes).offsets()
 
 
 def walked(
@@ -399,4 +386,5 @@ class HeaderWalker:
         return self._sums if whole else None
 
     def offsets(self) -> Int64Array:
+        """int64 [n_records]: the byte offset of every frame."""
         return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

@@ -15,9 +15,9 @@ from functools import partial
 from itertools import compress
 from typing import NamedTuple, TypeAlias
 
-from tfio_store.dataset.folder import Folder, begin_to_find, find_manifest
+from tfio_store.dataset.folder import Folder, begin_to_find
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Told, common_told
+from tfio_store.dataset.model import DatasetPart, Limits, Shard, Told, common_told
 from tfio_store.dataset.names import DatasetNames, manifest_name, split_url
 from tfio_store.dataset.not_found import (
     NotFound,
@@ -43,7 +43,7 @@ from tfio_store.dataset.source_names import (
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.errors import ManifestError
 from tfio_store.records.texts import warn
-from tfio_store.storage import ObjectInfo, Store, Version
+from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.store import LOOKS_AT_ONCE, early, listed
 from tfio_store.storage.threads import mapped
 
@@ -95,13 +95,13 @@ _Taken: TypeAlias = "list[Resolved | _Wanted]"
 
 
 class Resolver:
-    """Finds what names mean. ``dataset`` says how storage is reached."""
+    """Finds what names mean."""
 
-    def __init__(self, compression: str | None, dataset: Dataset, limits: Limits) -> None:
+    def __init__(self, compression: str | None, storage: Storage, limits: Limits) -> None:
         self._compression = compression
         self._limits = limits
-        self._storage = dataset.storage
-        self._open = dataset.storage.open
+        self._storage = storage
+        self._open = storage.open
         self._few = True
         self.by_pattern = False
         """Whether some files were found by a pattern, which no manifest bounds."""
@@ -215,7 +215,7 @@ class Resolver:
         info = look()
         if info is not None:
             return Resolved([self._shard(store, info)])
-        found = find_manifest(store, path) if begun is None else begun()
+        found = (begun or begin_to_find(store, path))()
         if found is None:
             return self._tfds(store, name)
         return self._known(store, path, found)

@@ -199,8 +199,7 @@ def open_dataset(
         return source._open(storage, compression, limits)
     names = [source] if is_one(source) else names_of(source)
     storage = storage or common_storage(names) or Storage()
-    empty = Dataset((), storage, named=source if is_one(source) else None)
-    resolver = Resolver(codec, empty, limits)
+    resolver = Resolver(codec, storage, limits)
     found = resolver.resolve(names)
     if len(found) == 1:  # which may be a long list that is never read whole
         shards = found[0].shards
@@ -208,7 +207,7 @@ def open_dataset(
         shards = [shard for one in found for shard in one.shards]
     if not isinstance(shards, ListedShards):
         shards = tuple(shards)
-    dataset = replace(empty, shards=shards, told=_told(found))
+    dataset = Dataset(shards, storage, _told(found), source if is_one(source) else None)
     if not dataset.has_blocks:
         dataset = with_checkpoints(with_known_blocks(dataset, by_pattern=resolver.by_pattern))
     if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
@@ -221,7 +220,7 @@ def files_of(source: Source, storage: Storage | None) -> list[str]:
     the files. Raises as `open_dataset`."""
     names = [source] if is_one(source) else names_of(source)
     storage = storage or common_storage(names) or Storage()
-    found = Resolver("auto", Dataset((), storage), _LIMITS).resolve(names)
+    found = Resolver("auto", storage, _LIMITS).resolve(names)
     return [shard.address for one in found for shard in one.shards]
 
 

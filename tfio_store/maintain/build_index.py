@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
+from tfio_store.dataset.header_walk import codec_of, format_idx, indexed_shard, walked
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import checkpointed, save_index
 from tfio_store.dataset.manifest import DatasetManifest
@@ -349,11 +349,9 @@ def write_idx(
     _check_whole(dataset)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
-    frames = frame_offsets(
-        store, path, shard, budget=MEMORY_BUDGET, max_record_bytes=max_record_bytes
-    )
+    walker = walked(store, path, shard, budget=MEMORY_BUDGET, max_record_bytes=max_record_bytes)
     target, target_path = for_writing(dataset.storage).open(idx)
-    target.put(target_path, format_idx(frames, shard.nbytes))
+    target.put(target_path, format_idx(walker.offsets(), shard.nbytes))
 
 
 def write_idx_files(
