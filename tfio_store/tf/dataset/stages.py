@@ -78,14 +78,13 @@ def marked(groups: range, mark: int, together: int | None = None) -> tf.data.Dat
     if together is None or len(groups) <= together:
         return tf.data.Dataset.range(start, stop, step)
     run = together * step
-    variant = tf.raw_ops.FlatMapDataset(
-        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(start, stop, run)),
+    return _stage(
+        tf.raw_ops.FlatMapDataset,
+        tf.data.Dataset.range(start, stop, run),
+        tf.TensorSpec([], tf.int64),
         other_arguments=[tf.constant([run, stop, step], tf.int64)],
         f=_handed_out_together(),
-        output_types=[tf.int64],
-        output_shapes=[tf.TensorShape([])],
     )
-    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
 
 
 def in_order(found: tf.data.Dataset, window: int) -> tf.data.Dataset:
@@ -132,18 +131,16 @@ def shuffler(options: Options) -> Callable[[tf.data.Dataset, int], tf.data.Datas
         generator = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=True)
 
     def shuffle(found: tf.data.Dataset, buffer: int) -> tf.data.Dataset:
-        specs = tf.nest.flatten(found.element_spec)
-        variant = tf.raw_ops.ShuffleDatasetV3(
-            input_dataset=tf.data.experimental.to_variant(found),
+        made = _stage(
+            tf.raw_ops.ShuffleDatasetV3,
+            found,
+            found.element_spec,
             buffer_size=buffer,
             seed=seed,
             seed2=seed2,
             seed_generator=generator.handle,
             reshuffle_each_iteration=True,
-            output_types=[spec.dtype for spec in specs],
-            output_shapes=[spec.shape for spec in specs],
         )
-        made = tf.data.experimental.from_variant(variant, found.element_spec)
         made._generator = generator  # which is deleted with the last of its datasets
         return made
 
@@ -171,16 +168,15 @@ def in_place(
 ) -> tf.data.Dataset:
     """The elements, of ``spec``, of the datasets that a ready step makes of each element of
     ``found``; this keeps its input at the end."""
-    variant = tf.raw_ops.InterleaveDataset(
-        input_dataset=tf.data.experimental.to_variant(found),
+    return _stage(
+        tf.raw_ops.InterleaveDataset,
+        found,
+        spec,
         other_arguments=given,
         cycle_length=tf.constant(1, tf.int64),
         block_length=tf.constant(1, tf.int64),
         f=step,
-        output_types=[spec.dtype],
-        output_shapes=[spec.shape],
     )
-    return tf.data.experimental.from_variant(variant, spec)
 
 
 def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
@@ -189,14 +185,8 @@ def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
     shuffle."""
     if shuffled:
         return slices(runs)
-    record = tf.TensorSpec([], tf.string)
     # not Dataset.unbatch, which first maps a function that makes sparse tensors dense
-    variant = tf.raw_ops.UnbatchDataset(
-        input_dataset=tf.data.experimental.to_variant(runs),
-        output_types=[record.dtype],
-        output_shapes=[record.shape],
-    )
-    return tf.data.experimental.from_variant(variant, record)
+    return _stage(tf.raw_ops.UnbatchDataset, runs, tf.TensorSpec([], tf.string))
 
 
 def until_error(found: tf.data.Dataset, versions: tf.Tensor) -> tf.data.Dataset:
@@ -238,16 +228,26 @@ def scanned(
     found: tf.data.Dataset, step: Any, state: list[tf.Tensor], given: list[tf.Tensor], specs: Any
 ) -> tf.data.Dataset:
     """`Dataset.scan` with a ready step, which may end it."""
-    variant = tf.raw_ops.ScanDataset(
-        input_dataset=tf.data.experimental.to_variant(found),
+    return _stage(
+        tf.raw_ops.ScanDataset,
+        found,
+        specs[0] if len(specs) == 1 else tuple(specs),
         initial_state=state,
         other_arguments=given,
         f=step,
-        output_types=[spec.dtype for spec in specs],
-        output_shapes=[spec.shape for spec in specs],
         preserve_cardinality=False,
     )
-    spec: Any = specs[0] if len(specs) == 1 else tuple(specs)
+
+
+def _stage(op: Any, found: tf.data.Dataset, spec: Any, **given: Any) -> tf.data.Dataset:
+    """What an op of `tf.raw_ops` makes of a dataset: elements of ``spec``."""
+    specs = tf.nest.flatten(spec)
+    variant = op(
+        input_dataset=tf.data.experimental.to_variant(found),
+        output_types=[each.dtype for each in specs],
+        output_shapes=[each.shape for each in specs],
+        **given,
+    )
     return tf.data.experimental.from_variant(variant, spec)
 
 
@@ -385,19 +385,17 @@ def map_traced_in_parallel(
 ) -> tf.data.Dataset:
     """As `map_in_parallel`, of a function that was traced before, and takes what is ``given`` as
     well."""
-    specs = tf.nest.flatten(spec)
-    variant = tf.raw_ops.ParallelMapDatasetV2(
-        input_dataset=tf.data.experimental.to_variant(dataset),
+    return _stage(
+        tf.raw_ops.ParallelMapDatasetV2,
+        dataset,
+        spec,
         other_arguments=list(given),
         num_parallel_calls=tf.constant(calls, tf.int64),
         f=step,
-        output_types=[each.dtype for each in specs],
-        output_shapes=[each.shape for each in specs],
         use_inter_op_parallelism=False,
         deterministic={None: "default", True: "true", False: "false"}[deterministic],
         preserve_cardinality=True,
     )
-    return tf.data.experimental.from_variant(variant, spec)
 
 
 def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
