@@ -15,7 +15,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
-__all__ = ["NotElementwise", "Rows", "can_fail", "is_cheap", "run_on_rows", "static_value"]
+__all__ = [
+    "NotElementwise",
+    "Rows",
+    "can_fail",
+    "has_effects",
+    "is_cheap",
+    "run_on_rows",
+    "static_value",
+]
 
 
 class NotElementwise(Exception):
@@ -39,76 +47,20 @@ class Rows:
 _Value = Any
 """`Rows`, or a tensor that is the same for each record."""
 
-_SAME = frozenset(
-    [
-        "Identity",
-        "Snapshot",
-        "StopGradient",
-        "PreventGradient",
-        "Abs",
-        "Neg",
-        "Sign",
-        "Square",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Rint",
-        "LogicalNot",
-        "Invert",
-        "Relu",
-        "Relu6",
-        "ZerosLike",
-        "OnesLike",
-        "IsNan",
-        "IsInf",
-        "IsFinite",
-        "Bitcast",
-        "StringToNumber",
-        "StringLength",
-        "StringLower",
-        "StringUpper",
-        "StringStrip",
-        "AsString",
-        "StringToHashBucketFast",
-        "StringToHashBucketStrong",
-        "StringToHashBucket",
-        "StaticRegexReplace",
-        "StaticRegexFullMatch",
-    ]
-)
-_BROADCAST = frozenset(
-    [
-        "Add",
-        "AddV2",
-        "Sub",
-        "Mul",
-        "RealDiv",
-        "Div",
-        "DivNoNan",
-        "FloorDiv",
-        "FloorMod",
-        "Mod",
-        "TruncateDiv",
-        "TruncateMod",
-        "Maximum",
-        "Minimum",
-        "Equal",
-        "NotEqual",
-        "Less",
-        "LessEqual",
-        "Greater",
-        "GreaterEqual",
-        "LogicalAnd",
-        "LogicalOr",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "LeftShift",
-        "RightShift",
-        "SelectV2",
-        "SquaredDifference",
-    ]
-)
+_SAME = frozenset([
+    "Identity", "Snapshot", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Bitcast",
+    "Abs", "Neg", "Sign", "Square", "Floor", "Ceil", "Round", "Rint", "Relu", "Relu6",
+    "LogicalNot", "Invert", "IsNan", "IsInf", "IsFinite",
+    "StringToNumber", "StringLength", "StringLower", "StringUpper", "StringStrip", "AsString",
+    "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
+    "StaticRegexReplace", "StaticRegexFullMatch",
+])  # fmt: skip
+_BROADCAST = frozenset([
+    "Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "FloorDiv", "FloorMod", "Mod",
+    "TruncateDiv", "TruncateMod", "Maximum", "Minimum", "SquaredDifference", "SelectV2",
+    "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual",
+    "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift",
+])  # fmt: skip
 _RESHAPES = frozenset(["Reshape", "ExpandDims", "Squeeze"])
 _OTHERS = frozenset(
     ["Cast", "DecodeRaw", "Transpose", "Pack", "ConcatV2", "OneHot", "StridedSlice", "Unpack"]
@@ -127,23 +79,20 @@ def is_cheap(graph: Any) -> bool:
     return all(op.type in _CHEAP or op.type == "ParseExampleV2" for op in graph.get_operations())
 
 
-_FAIL = frozenset(
-    [
-        "StringToNumber",
-        "DecodeRaw",
-        "Div",
-        "FloorDiv",
-        "FloorMod",
-        "Mod",
-        "TruncateDiv",
-        "TruncateMod",
-    ]
-)
+_FAIL = frozenset([
+    "StringToNumber", "DecodeRaw",
+    "Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod",
+])  # fmt: skip
 
 
 def can_fail(graph: Any) -> bool:
     """Whether a function has an op of this page that is an error for some values."""
     return any(op.type in _FAIL for op in graph.get_operations())
+
+
+def has_effects(graph: Any) -> bool:
+    """Whether a function has an op with a state, or with effects."""
+    return any(op.op_def.is_stateful for op in graph.get_operations() if op.type != "Placeholder")
 
 
 def static_value(tensor: tf.Tensor) -> Any:
@@ -165,7 +114,7 @@ def run_on_rows(
     ``given`` are those of some of its tensors, by name. ``rows`` is their number, int32 [].
     Raises NotElementwise, as does what it answers.
     """
-    if any(op.op_def.is_stateful for op in graph.get_operations() if op.type != "Placeholder"):
+    if has_effects(graph):
         raise NotElementwise("it has an op with a state, or with effects")
     outside = {inner.name: outer for outer, inner in graph.captures}
     walk = _Walk(dict(given), outside, rows)

@@ -18,6 +18,7 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
+from tfio_store.tf.dataset.record_function import behind
 from tfio_store.tf.dataset.source import ListedFiles
 
 __all__ = [
@@ -105,25 +106,18 @@ def _hands_out(graph: Any, reading: Reading) -> bool:
     given = graph.inputs[: len(graph.inputs) - len(graph.captures)]
     if reading.codec is None or len(given) != 1 or len(graph.outputs) != 1:
         return False
-    if not tf.is_tensor(reading.filenames) or _behind(reading.filenames) is not given[0]:
+    if not tf.is_tensor(reading.filenames) or behind(reading.filenames) is not given[0]:
         return False
-    if _behind(graph.outputs[0]) is not _behind(reading.reader._variant_tensor):
+    if behind(graph.outputs[0]) is not behind(reading.reader._variant_tensor):
         return False
     effects = [op.type for op in graph.get_operations() if op.op_def.is_stateful]
     readers = ("Placeholder", *_READER_OPS)
     return all(kind in readers or "Dataset" in kind for kind in effects)
 
 
-def _behind(tensor: Any) -> Any:
-    """The tensor that Identity ops hand on."""
-    while not hasattr(tensor, "numpy") and tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
-    return tensor
-
-
 def is_argument(tensor: Any) -> bool:
     """Whether a traced function was given it."""
-    return not hasattr(tensor, "numpy") and _behind(tensor).op.type == "Placeholder"
+    return not hasattr(tensor, "numpy") and behind(tensor).op.type == "Placeholder"
 
 
 OFTEN = "the files come in another order in each epoch, and no shuffle of records follows"

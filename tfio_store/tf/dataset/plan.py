@@ -58,7 +58,6 @@ from tfio_store.tf.dataset.record_function import (
     NotElementwise,
     RecordFunction,
     Traced,
-    batched_spec,
     read_function,
 )
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
@@ -169,6 +168,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
 
     def cardinality(self) -> tf.Tensor:
         """Count the elements without reading them, as of any `tf.data.Dataset`."""
+        # No assert_cardinality: a worker of tf.data service sees part of the elements, and it would
+        # fail there.
         self._build()
         if self._count is None:
             return super().cardinality()
@@ -185,18 +186,17 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     ) -> tf.data.Dataset:
         plan, size = self._open_plan(), _integer(buffer_size)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
-        if plan is None or size is None or size < 1 or not isinstance(again, bool):
+        known = isinstance(again, bool) and (seed is None or _integer(seed) is not None)
+        if plan is None or size is None or size < 1 or not known:
             return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
-        if seed is not None and _integer(seed) is None:
-            return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
-        known = _seed_now(seed, again)
+        drawn = _seed_now(seed, again)
         if size == 1:  # which leaves the order as it is
-            return self._then(plan, lambda found: _TF.shuffle(found, 1, known, again), "shuffle(1)")
+            return self._then(plan, lambda found: _TF.shuffle(found, 1, drawn, again), "shuffle(1)")
         fusable = plan.source is not None and plan.shuffle is None and again
         source = plan.source if fusable else None
         return self._then(
-            replace(plan, source=source, shuffle=(size, known) if fusable else None),
-            lambda found: _TF.shuffle(found, size, known, again),
+            replace(plan, source=source, shuffle=(size, drawn) if fusable else None),
+            lambda found: _TF.shuffle(found, size, drawn, again),
             f"shuffle({size})",
         )
 
@@ -210,26 +210,22 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     ) -> tf.data.Dataset:
         plan = self._open_plan(batched=True)
         given = [each for each in (*others, *more.values()) if each is not None]
-        known = num_parallel_calls is None or _integer(num_parallel_calls) is not None
-        if plan is None or given or not known or deterministic not in (None, True, False):
+        if num_parallel_calls is None:
+            known = deterministic is None
+        else:
+            known = _integer(num_parallel_calls) is not None
+            known = known and deterministic in (None, True, False)
+        if plan is None or given or not known or (plan.batch and plan.function):
             return self._behind("map", map_func, num_parallel_calls, deterministic, *others, **more)
-        if num_parallel_calls is None and deterministic is not None:
-            return self._behind("map", map_func, num_parallel_calls, deterministic)
-        if plan.batch is not None and plan.function is not None:
-            return self._behind("map", map_func, num_parallel_calls, deterministic)
         traced = Traced(map_func, self)
-        told = f"map({traced.name})"
+        told, after = f"map({traced.name})", None
         try:
-            function = self._function(plan, traced)
+            function = _read(plan, traced)
+            after = replace(plan, function=function, calls=(num_parallel_calls, deterministic))
         except NotElementwise as error:
-            return self._then(
-                None,
-                lambda found: traced.map(found, num_parallel_calls, deterministic),
-                f"{told}: by TensorFlow: {error}",
-                traced.element_spec,
-            )
+            told += f": by TensorFlow: {error}"
         return self._then(
-            replace(plan, function=function, calls=(num_parallel_calls, deterministic)),
+            after,
             lambda found: traced.map(found, num_parallel_calls, deterministic),
             told,
             traced.element_spec,
@@ -252,7 +248,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             replace(plan, batch=(size, drop)),
             lambda found: _TF.batch(found, size, drop, num_parallel_calls, deterministic),
             f"batch({size})",
-            batched_spec(self.element_spec, size if drop else None),
+            nest.map_structure(lambda each: each._batch(size if drop else None), self.element_spec),
         )
         # Keras looks for these
         made._batch_size = tf.constant(size, tf.int64)
@@ -274,24 +270,18 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         )
 
     def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
-        if count is not None and _integer(count) is None:
-            return self._behind("repeat", count, name)
-        return self._on_records("repeat", count, name)
+        known = count is None or _integer(count) is not None
+        return self._on_records("repeat", count, name, known=known)
 
     def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:
-        if _integer(count) is None:
-            return self._behind("take", count, name)
-        return self._on_records("take", count, name)
+        return self._on_records("take", count, name, known=_integer(count) is not None)
 
     def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
-        if _integer(count) is None:
-            return self._behind("skip", count, name)
-        return self._on_records("skip", count, name)
+        return self._on_records("skip", count, name, known=_integer(count) is not None)
 
     def cache(self, filename: Any = "", name: str | None = None) -> tf.data.Dataset:
-        if not isinstance(filename, str):
-            return self._behind("cache", filename, name)
-        return self._on_records("cache", filename, name, mapped=False)
+        known = isinstance(filename, str)
+        return self._on_records("cache", filename, name, known=known, mapped=False)
 
     def filter(self, predicate: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan()
@@ -381,9 +371,13 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         made = PlannedDataset(plan, build, spec, before=self, step=step, told=told)
         return made
 
-    def _on_records(self, told: str, *given: Any, mapped: bool = True) -> tf.data.Dataset:
+    def _on_records(
+        self, told: str, *given: Any, known: bool = True, mapped: bool = True
+    ) -> tf.data.Dataset:
+        """TensorFlow's step, behind which a later `batch` still parses: if what is ``given`` is
+        ``known`` now, and nothing is mapped so far, or it may be ``mapped``."""
         plan = self._open_plan()
-        if plan is None or (plan.function is not None and not mapped):
+        if plan is None or not known or (plan.function is not None and not mapped):
             return self._behind(told, *given)
         step = getattr(_TF, told)
         after = replace(plan, source=None, shuffle=None)
@@ -408,12 +402,6 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
                 setattr(made, name, getattr(found, name))
         return made
 
-    @staticmethod
-    def _function(plan: Plan, traced: Traced) -> RecordFunction:
-        if plan.function is not None:
-            return plan.function.then(traced)
-        return read_function(traced, single=plan.batch is None)
-
     def _fused_or(self, native: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
         """The dataset that the plan makes; ``native`` where it makes none."""
         plan = self._plan
@@ -425,12 +413,12 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             self._why = str(error)
             if plan.batch is None or plan.function is None or not plan.function.single:
                 return native()
-            return self._parsed_batches(plan.function, *plan.batch)
+            found = self._parsed_batches(plan, plan.function, *plan.batch)
         if self._options_attr != tf.data.Options():
             found = _TF.with_options(found, self._options_attr)
         return found
 
-    def _parsed_batches(self, function: RecordFunction, size: int, drop: bool) -> Any:
+    def _parsed_batches(self, plan: Plan, function: RecordFunction, size: int, drop: bool) -> Any:
         """Batches that TensorFlow makes of records, parsed by the batch."""
         node = self
         while node._plan is not None and node._plan.batch is not None:
@@ -438,13 +426,10 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             node = node._before
         found = _TF.batch(node._records(), size, drop)
         parse = tf.autograph.experimental.do_not_convert(function.parse_batch)
-        calls, deterministic = self._plan.calls if self._plan else (None, None)
-        ordered = True if calls is None else deterministic
-        found = _TF.map(found, parse, os.cpu_count() or 1, ordered)
+        calls, deterministic = plan.calls
         self._why += "; but parsed by the batch"
-        if self._options_attr != tf.data.Options():
-            found = _TF.with_options(found, self._options_attr)
-        return found
+        ordered = True if calls is None else deterministic
+        return _TF.map(found, parse, os.cpu_count() or 1, ordered)
 
     def _records(self) -> tf.data.Dataset:
         """The records, without the functions mapped over them."""
@@ -478,6 +463,14 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         if self._before is None or self._step is None:
             return self
         return self._step(self._before._plain())
+
+
+def _read(plan: Plan, traced: Traced) -> RecordFunction:
+    """The functions mapped so far, and one more. NotElementwise, with the reason, if that ends the
+    plan."""
+    if plan.function is not None:
+        return plan.function.then(traced)
+    return read_function(traced, single=plan.batch is None)
 
 
 def _integer(value: Any) -> int | None:

@@ -24,12 +24,13 @@ from tfio_store.tf.dataset.elementwise import (
     NotElementwise,
     Rows,
     can_fail,
+    has_effects,
     is_cheap,
     run_on_rows,
     static_value,
 )
 
-__all__ = ["NotElementwise", "RecordFunction", "Traced", "batched_spec", "read_function"]
+__all__ = ["NotElementwise", "RecordFunction", "Traced", "behind", "read_function"]
 
 
 class Traced:
@@ -48,12 +49,6 @@ class Traced:
     @property
     def element_spec(self) -> Any:
         return self._wrapped.output_structure
-
-    @property
-    def has_effects(self) -> bool:
-        return any(
-            op.op_def.is_stateful for op in self.graph.get_operations() if op.type != "Placeholder"
-        )
 
     def map(self, dataset: tf.data.Dataset, calls: Any, deterministic: bool | None) -> Any:
         """As ``dataset.map(function, calls, deterministic)``, without tracing it again."""
@@ -88,11 +83,6 @@ def _flat_specs(spec: Any) -> list[tf.TensorSpec]:
     for each in nest.flatten(spec):
         found.extend(each._flat_tensor_specs)
     return found
-
-
-def batched_spec(spec: Any, rows: int | None) -> Any:
-    """The type of batches of elements, as `Dataset.batch` has it."""
-    return nest.map_structure(lambda each: each._batch(rows), spec)
 
 
 @dataclass(frozen=True)
@@ -238,7 +228,7 @@ def _drops_one_of(arguments: list[tf.Tensor], graph: Any) -> bool:
 
 def _output(spec: Any, tensor: tf.Tensor, rows_of: Any, triples: dict[Any, Any]) -> Any:
     if isinstance(spec, tf.SparseTensorSpec):
-        parts = tuple(_behind(each).name for each in _behind(tensor).op.inputs)
+        parts = tuple(behind(each).name for each in behind(tensor).op.inputs)
         if parts not in triples:
             raise NotElementwise("it makes sparse tensors")
         return triples[parts]
@@ -252,9 +242,9 @@ def _output(spec: Any, tensor: tf.Tensor, rows_of: Any, triples: dict[Any, Any])
     return found
 
 
-def _behind(tensor: tf.Tensor) -> tf.Tensor:
+def behind(tensor: Any) -> Any:
     """The tensor that Identity ops hand on."""
-    while tensor.op.type == "Identity":
+    while not hasattr(tensor, "numpy") and tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
 
@@ -304,11 +294,11 @@ def _imported(traced: Traced, parse: Any, parsed: list[tf.Tensor]) -> Any:
 def _parts(spec: Any, tensor: tf.Tensor) -> tuple[Any, list[tf.Tensor]]:
     """The tensors of which an output consists, and what makes it of them. Between datasets a sparse
     or ragged tensor is one variant."""
-    behind = _behind(tensor)
-    if isinstance(spec, tf.SparseTensorSpec) and behind.op.type == "SerializeSparse":
-        return lambda parts: tf.SparseTensor(*parts), list(behind.op.inputs)
-    if isinstance(spec, tf.RaggedTensorSpec) and behind.op.type == "RaggedTensorToVariant":
-        return _ragged, list(behind.op.inputs)
+    op = behind(tensor).op
+    if isinstance(spec, tf.SparseTensorSpec) and op.type == "SerializeSparse":
+        return lambda parts: tf.SparseTensor(*parts), list(op.inputs)
+    if isinstance(spec, tf.RaggedTensorSpec) and op.type == "RaggedTensorToVariant":
+        return _ragged, list(op.inputs)
     return lambda parts: spec._from_compatible_tensor_list(parts), [tensor]
 
 
@@ -351,7 +341,7 @@ def read_function(traced: Traced, *, single: bool) -> RecordFunction:
     known = (tf.TensorSpec, tf.SparseTensorSpec, tf.RaggedTensorSpec)
     if len(specs) != len(graph.outputs) or not all(isinstance(spec, known) for spec in specs):
         raise NotElementwise("it makes something else than tensors")
-    return replace(found, inline=is_cheap(graph) and not traced.has_effects)
+    return replace(found, inline=is_cheap(graph) and not has_effects(graph))
 
 
 def _same_as(tensor: tf.Tensor) -> list[tf.Tensor]:
