@@ -68,6 +68,6 @@ def test_files_by_name_find_their_blocks(place: Place) -> None:
 
 def test_what_no_graph_can_hold_is_refused(memory: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     written(memory, None)
-    monkeypatch.setattr("tfio_store.tf.dataset.filenames.MOST_BLOCKS", 5)
+    monkeypatch.setattr("tfio_store.tf.dataset.source.MOST_BLOCKS", 5)
     with pytest.raises(ValueError, match=r"takes up to 5.*RecordReader"):
         dataset(memory)

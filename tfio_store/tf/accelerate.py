@@ -31,7 +31,6 @@ from tensorflow.python.data.ops.readers import ParallelInterleaveDataset, TFReco
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage import Storage
-from tfio_store.tf.dataset.filenames import known_names
 from tfio_store.tf.dataset.listed import (
     OFTEN,
     TURNS,
@@ -43,7 +42,7 @@ from tfio_store.tf.dataset.listed import (
 )
 from tfio_store.tf.dataset.options import Options, Settings, check_compression, to_json
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
-from tfio_store.tf.dataset.source import Source, workers
+from tfio_store.tf.dataset.source import Source, known_names, workers
 from tfio_store.tf.dataset.streams import plain_dataset, records_of
 from tfio_store.tf.filesystem import storage_of
 

@@ -41,7 +41,6 @@ from tfio_store.tf.dataset.stages import MAPS_CAN_END
 __all__ = [
     "FEW",
     "batch_dataset",
-    "can_batch",
     "can_shuffle",
     "frame_bytes",
     "raw_local",
@@ -60,16 +59,6 @@ _CALL_BYTES = 16 << 10
 
 _SAMPLE_BYTES = 64 << 10
 """So many bytes of a file show how long its records are."""
-
-
-def can_batch(options: Options, parallel_reads: int | None) -> bool:
-    """Whether batches are runs of records in the order of the files, with exact counts."""
-    return (
-        options.batch_size is not None
-        and options.shuffle is False
-        and parallel_reads is None
-        and not options.settings.skip_corrupt
-    )
 
 
 def too_small(dataset: Dataset, options: Options) -> bool:

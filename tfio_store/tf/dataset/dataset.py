@@ -26,7 +26,6 @@ from tfio_store.tf.dataset.features import (
     spec_of,
     with_raw_features,
 )
-from tfio_store.tf.dataset.filenames import known_names
 from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
 from tfio_store.tf.dataset.options import (
     Options,
@@ -36,7 +35,7 @@ from tfio_store.tf.dataset.options import (
     to_json,
 )
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
-from tfio_store.tf.dataset.source import ListedFiles, Source, workers
+from tfio_store.tf.dataset.source import ListedFiles, Source, known_names, workers
 from tfio_store.tf.dataset.stages import map_in_place
 
 __all__ = ["TFRecordDataset"]

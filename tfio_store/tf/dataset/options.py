@@ -168,6 +168,15 @@ class Options:
         wanted = self.shard is not None or self.batch_size is not None
         return wanted or self.shuffle is not False
 
+    def are_runs(self, parallel_reads: int | None) -> bool:
+        """Whether batches are runs of records in the order of the files, with exact counts."""
+        return (
+            self.batch_size is not None
+            and self.shuffle is False
+            and parallel_reads is None
+            and not self.settings.skip_corrupt
+        )
+
     @property
     def are_tensorflows(self) -> bool:
         """Whether nothing is asked for that TensorFlow's own reader does not do."""

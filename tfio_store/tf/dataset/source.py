@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
@@ -24,7 +25,6 @@ from tfio_store.storage import Storage
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.batches import (
     batch_dataset,
-    can_batch,
     can_shuffle,
     frame_bytes,
     raw_local,
@@ -34,16 +34,10 @@ from tfio_store.tf.dataset.batches import (
     turns_dataset,
 )
 from tfio_store.tf.dataset.blocks import block_dataset, interleaved
-from tfio_store.tf.dataset.filenames import (
-    check_sizes,
-    for_graph,
-    known_names,
-    names_dataset,
-    names_tensor,
-)
 from tfio_store.tf.dataset.options import Options, to_json
 from tfio_store.tf.dataset.streams import (
     can_batch_streams,
+    check_sizes,
     files_at_once,
     plain_dataset,
     records_of,
@@ -51,7 +45,7 @@ from tfio_store.tf.dataset.streams import (
     stream_dataset,
 )
 
-__all__ = ["Built", "ListedFiles", "NotFused", "Source", "workers"]
+__all__ = ["Built", "ListedFiles", "NotFused", "Source", "known_names", "workers"]
 
 _AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
 
@@ -69,6 +63,102 @@ Built: TypeAlias = (
     "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
 )
 """A dataset, its exact cardinality where tf.data does not know it, and what makes shards of it."""
+
+
+# ``filenames``: known now, or tensors that are known later.
+
+
+def known_names(filenames: Any) -> list[str | DatasetPart] | None:
+    """All the names, and parts of datasets, flat. None if only running the graph shows them.
+    TypeError, in TensorFlow's words, if they are no text. ValueError if TensorFlow can't make a
+    tensor of them.
+    """
+    if isinstance(filenames, tf.data.Dataset):
+        return None
+    names: list[str | DatasetPart] = []
+    if isinstance(filenames, Mapping):  # which flattens to its values
+        _refuse(filenames)
+    for value in tf.nest.flatten(filenames):
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if isinstance(value, DatasetPart):
+            names.append(value)
+        elif isinstance(value, str | bytes):
+            names.append(os.fsdecode(value))
+        elif value is None or isinstance(value, Iterator | Set):
+            _refuse(value)
+        elif tf.is_tensor(value) and not hasattr(value, "numpy"):
+            return None
+        else:
+            names.extend(_array_names(value))
+    return names
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise ValueError(
+        "The `filenames` argument takes a string, a list of strings, a string tensor or a dataset "
+        f"of strings, not a {type(value).__name__}"
+    )
+
+
+def _array_names(value: Any) -> list[str]:
+    array = np.asarray(value.numpy() if tf.is_tensor(value) else value)
+    if array.dtype.kind not in "OSU" and array.size:
+        raise TypeError(
+            "The `filenames` argument must contain `tf.string` elements. Got "
+            f"`{array.dtype}` elements."
+        )
+    return [os.fsdecode(name) for name in array.reshape(-1).tolist()]
+
+
+def names_dataset(filenames: Any) -> tf.data.Dataset:
+    """Names that come at run time, as a dataset of string scalars. TypeError like TensorFlow's."""
+    if isinstance(filenames, tf.data.Dataset):
+        spec = filenames.element_spec
+        if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string:
+            raise TypeError(
+                "The `filenames` argument must contain `tf.string` elements. Got a dataset of "
+                f"`{spec!r}` elements."
+            )
+        if not spec.shape.is_compatible_with([]):
+            raise TypeError(
+                "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. "
+                f"scalars). Got a dataset of element shape {spec.shape!r}."
+            )
+        return filenames
+    return tf.data.Dataset.from_tensor_slices(tf.reshape(names_tensor(filenames), [-1]))
+
+
+def names_tensor(filenames: Any) -> tf.Tensor:
+    """Names that come at run time, string [n], or string [] of one. TypeError like TensorFlow's."""
+    if tf.is_tensor(filenames) and filenames.dtype == tf.string and filenames.shape.rank == 0:
+        return filenames
+    flat = [tf.reshape(tf.convert_to_tensor(n), [-1]) for n in tf.nest.flatten(filenames)]
+    if any(part.dtype != tf.string for part in flat):
+        raise TypeError("The `filenames` argument must contain `tf.string` elements.")
+    return flat[0] if len(flat) == 1 else tf.concat(flat, 0)
+
+
+# The source that they name.
+
+
+MOST_BLOCKS = 1 << 24
+"""A shuffled block takes about 320 bytes while the dataset is made, and 180 behind that. So many
+take 5 and 3 GiB, and half of that in order. Blocks of the usual size hold 16 TB then."""
+
+
+def for_graph(dataset: Dataset) -> Dataset:
+    """The dataset with all its shards and blocks at hand. Those of a long one are read now, many
+    tables at once. ValueError if they are more than a graph can be expected to hold."""
+    if dataset.paged is None:
+        return dataset
+    if dataset.paged.blocks > MOST_BLOCKS:
+        raise ValueError(
+            f"{dataset.summary()}: has {dataset.paged.blocks} blocks, and TFRecordDataset, whose "
+            f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
+            "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
+        )
+    return replace(dataset, shards=tuple(dataset.shards))
 
 
 class NotFused(Exception):
@@ -139,7 +229,7 @@ class Source:
             check_sizes(dataset, skip_corrupt=False)
             return lambda: (_in_turns(dataset, options, reads), None, None)
         try:
-            raw = raw_local(dataset) if can_batch(options, reads) else None
+            raw = raw_local(dataset) if options.are_runs(reads) else None
             if raw is not None and not too_small(raw, options):
                 hold_versions(raw)
                 built = _from_blocks(raw, options, reads)
@@ -222,7 +312,7 @@ class Source:
             if raw is None:
                 return self._packed(dataset, options)
             self._may_call(raw, options)
-            if can_batch(options, reads):
+            if options.are_runs(reads):
                 hold_versions(raw)
                 return _from_blocks(raw, options, None)
             dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=None)
@@ -351,7 +441,7 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
     if takes_turns(dataset, options, parallel_reads):
         assert parallel_reads is not None
         return *turns_dataset(dataset, options, parallel_reads), sharded
-    if can_batch(options, parallel_reads) and whole:
+    if options.are_runs(parallel_reads) and whole:
         return batch_dataset(dataset, options), None, sharded
     if can_shuffle(options, parallel_reads) and whole:
         return *shuffled_dataset(dataset, options), sharded

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfio_store.dataset.model import Dataset, look_at
+from tfio_store.errors import DataLossWarning, TruncatedRecordError
+from tfio_store.records.texts import warn
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.batches import FEW
@@ -19,6 +22,7 @@ from tfio_store.tf.dataset.stages import MAPS_CAN_END, map_in_parallel, map_in_p
 
 __all__ = [
     "can_batch_streams",
+    "check_sizes",
     "files_at_once",
     "plain_dataset",
     "records_of",
@@ -96,6 +100,25 @@ def stream_dataset(
         count = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
         found = shuffle(found, count)
     return finish(found, options, single=single)
+
+
+def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
+    """Check that a manifest's shards are as long as it says, because a stream ends where its file
+    does. TruncatedRecordError for the first shorter one. With ``skip_corrupt`` a warning for each.
+    """
+    counted = [i for i, shard in enumerate(dataset.shards) if shard.records is not None]
+    for index, info in look_at(dataset, counted).items():
+        shard = dataset.shards[index]
+        if info.size >= shard.nbytes:
+            continue
+        error = TruncatedRecordError(
+            f"the file ends before the byte {shard.nbytes} that its manifest says",
+            path=shard.url,
+            offset=info.size,
+        )
+        if not skip_corrupt:
+            raise error
+        warn(f"{error}: skipped", DataLossWarning)
 
 
 def _together(files: tf.data.Dataset, count: int, *, shuffled: bool) -> tf.data.Dataset:
