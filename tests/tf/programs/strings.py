@@ -1,4 +1,4 @@
-"""What TensorFlow does with string tensors, done to those of the bridge. See test_strings.py.
+"""What TensorFlow does with string tensors, done to those of the bridge. See test_programs.py.
 
 Whoever freed, grew or moved away what is not the string's own would corrupt the heap, which
 MALLOC_CHECK_ and MALLOC_PERTURB_ (set by the test) make visible.

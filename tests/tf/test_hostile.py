@@ -1,4 +1,4 @@
-"""Numbers that no pipeline makes, but a damaged checkpoint or graph may hold."""
+"""Numbers that no pipeline makes, but a damaged checkpoint, graph or server may tell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.servers.hostile import Vast
+from tests.servers.web import web_server
+from tests.tf.run_program import run
 
 tf = pytest.importorskip("tensorflow")
 
@@ -50,3 +54,25 @@ def test_a_stream_refuses_a_position_that_is_none(
 
     with pytest.raises((tf.errors.DataLossError, tf.errors.InvalidArgumentError)):
         read()
+
+
+@pytest.mark.parametrize("size", [2**64 - 1, 2**64 - 8, 2**63, 2**63 - 1])
+def test_an_impossible_size_is_an_error_of_tensorflow(size: int) -> None:
+    """What a web server claims of a file that TensorFlow reads."""
+    with web_server(type("Claims", (Vast,), {"size": str(size)})) as web:
+        out = run(
+            """
+            tfs.register_filesystem("http")
+            def region():
+                return tf.raw_ops.ImmutableConst(
+                    dtype=tf.uint8, shape=[4], memory_region_name=ARGS["url"]
+                )
+            for read in (lambda: list(tf.data.TextLineDataset(ARGS["url"]).take(1)), region):
+                try:
+                    read()
+                except tf.errors.OpError as fault:
+                    print(type(fault).__name__)
+            """,
+            url=f"{web.endpoint}/x",
+        )
+    assert len(out.split()) == 2
