@@ -244,16 +244,14 @@ def _on_names(method: Any) -> Any:
 
 def _new_interleave(cls: Any, *given: Any, **named: Any) -> Any:
     del cls
-    return _parallel_interleave(*given, **named)
+    return parallel_interleave(*given, **named)
 
 
+@_on_names
 def parallel_interleave(dataset: Any, *given: Any, **named: Any) -> Any:
     made = object.__new__(ParallelInterleaveDataset)
     ParallelInterleaveDataset.__init__(made, dataset, *given, **named)
     return made
-
-
-_parallel_interleave = _on_names(parallel_interleave)
 
 
 def _init_once(init: Any) -> Any:

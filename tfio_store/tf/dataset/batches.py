@@ -20,9 +20,10 @@ from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.blocks import (
     BlockReader,
     element_count,
-    finish,
     fused_columns,
+    in_elements,
     mixed_blocks,
+    of_parts,
     parsed,
 )
 from tfio_store.tf.dataset.options import Options
@@ -122,7 +123,7 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
         count -= 1
     reader = BlockReader(dataset, spans, options, partial=False, marked=True)
     shards, index = options.shard or (1, 0)
-    return _batches(reader, reader.numbers(range(index, count, shards)), options)
+    return _batches(reader, stages.marked(range(index, count, shards), reader.mark), options)
 
 
 def _batches(reader: BlockReader, numbers: tf.data.Dataset, options: Options) -> tf.data.Dataset:
@@ -182,21 +183,16 @@ def turns_dataset(
     in_group = size if size is not None and whole else per_block
     spans = turn_spans(blocks, chosen, parallel_reads, in_group)
     total = int(spans.spans[:, 2].sum())
-    elements = (
-        total if size is None else total // size if options.drop_remainder else -(-total // size)
-    )
+    elements = in_elements(total, options)
     reader = BlockReader(dataset, spans, options, partial=not whole, marked=True)
     groups = elements if whole else spans.count
     # groups that share blocks stay together
-    numbers = reader.numbers(range(groups), max(1, parallel_reads * per_block // in_group))
+    together = max(1, parallel_reads * per_block // in_group)
+    numbers = stages.marked(range(groups), reader.mark, together)
     if whole:
         return _batches(reader, numbers, options), elements
     runs = reader.read(stages.in_order(numbers, 1))
-    if size is None:
-        return finish(stages.until_error(runs, reader.versions), options), elements
-    drop = options.drop_remainder
-    found = stages.batches(runs, reader.versions, size, drop_remainder=drop)
-    return parsed(found, options), elements
+    return of_parts(runs, reader.versions, options), elements
 
 
 # Decides which records are shuffled together, and in which batches they come. No TensorFlow.

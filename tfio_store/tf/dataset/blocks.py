@@ -52,8 +52,10 @@ __all__ = [
     "element_count",
     "finish",
     "fused_columns",
+    "in_elements",
     "interleaved",
     "mixed_blocks",
+    "of_parts",
     "parsed",
 ]
 
@@ -132,15 +134,19 @@ def block_dataset(
     count = element_count(spans, options)
     if parallel_reads is None:
         seeds = None if options.shuffle is False else stages.seeds(options)
-        runs = _runs(reader, stages.numbers(reader.count, options), seeds)
-        size = options.batch_size
-        if size is None:
-            return finish(stages.until_error(runs, reader.versions), options), count
-        drop = options.drop_remainder
-        batches = stages.batches(runs, reader.versions, size, drop_remainder=drop)
-        return parsed(batches, options), count
+        numbers = stages.in_order(stages.numbers(reader.count, options), reader.window)
+        return of_parts(reader.read(numbers, seeds), reader.versions, options), count
     records = _files_in_turns(reader, spans, options, parallel_reads)
     return finish(records, options, single=True), None if options.shard else count
+
+
+def of_parts(runs: tf.data.Dataset, versions: tf.Tensor, options: Options) -> tf.data.Dataset:
+    """Records (or batches, or parsed batches) of ``runs`` as `stages.until_error` takes them."""
+    if options.batch_size is None:
+        return finish(stages.until_error(runs, versions), options)
+    drop = options.drop_remainder
+    batches = stages.batches(runs, versions, options.batch_size, drop_remainder=drop)
+    return parsed(batches, options)
 
 
 def _files_in_turns(
@@ -156,7 +162,8 @@ def _files_in_turns(
         if shuffled:  # without state: what an interleave is given can't have any
             numbers = tf.random.experimental.stateless_shuffle(numbers, tf.stack([seed, 0]))
             seeds = tf.data.Dataset.counter(seed)
-        runs = _runs(reader, tf.data.Dataset.from_tensor_slices(numbers), seeds)
+        found = stages.in_order(tf.data.Dataset.from_tensor_slices(numbers), reader.window)
+        runs = reader.read(found, seeds)
         return stages.slices(stages.until_error(runs, reader.versions))
 
     shards = stages.in_order(stages.numbers(spans.files, options), 1)
@@ -210,7 +217,7 @@ class BlockReader:
         window: int = 1,
         marked: bool = False,
     ) -> None:
-        """``marked`` groups are those of `numbers`."""
+        """``marked`` groups are those of `stages.marked`."""
         files = [shard.address for shard in dataset.shards]
         codecs = [codec_text(shard) for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
@@ -235,37 +242,21 @@ class BlockReader:
         self.window = window
         self.versions = tf.constant(place_and_files, tf.string, [2])
 
-    def numbers(self, groups: range, together: int | None = None) -> tf.data.Dataset:
-        """int64 []: the ``groups``, for a reader of marked ones; see `stages.marked`."""
-        return stages.marked(groups, self.mark, together)
-
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of
         each. With ``partial`` there are pairs: the second says what is wrong behind the records, or
         that there are no more."""
         blocks, settings = self._blocks, self._settings
-
         groups = self.begun(groups)
-        if seeds is None:
-            spec = tf.TensorSpec([None], tf.string)
-            return map_traced_in_parallel(
-                groups,
-                _reading(settings, groups.element_spec, blocks.groups.shape.rank),
-                list(blocks.tensors),
-                (spec, tf.TensorSpec([], tf.string)) if settings.partial else spec,
-                self.parallel(),
-                deterministic=self._options.deterministic,
-            )
-        groups = tf.data.Dataset.zip((groups, seeds))
-
-        def read(wanted: tf.Tensor, seed: tf.Tensor) -> Any:
-            records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
-            if not settings.partial:
-                return records
-            return records, tf.where(tf.reduce_all(wanted == stages.NOTHING), stages.END, error)
-
-        return map_in_parallel(
-            groups, read, self.parallel(), deterministic=self._options.deterministic
+        wanted, rank = groups.element_spec, blocks.groups.shape.rank
+        spec = tf.TensorSpec([None], tf.string)
+        return map_traced_in_parallel(
+            groups if seeds is None else tf.data.Dataset.zip((groups, seeds)),
+            _reading(settings, wanted, rank, seeded=seeds is not None),
+            list(blocks.tensors),
+            (spec, tf.TensorSpec([], tf.string)) if settings.partial else spec,
+            self.parallel(),
+            deterministic=self._options.deterministic,
         )
 
     def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
@@ -337,11 +328,12 @@ def versions_of(dataset: Dataset) -> list[str]:
 
 
 @lru_cache(maxsize=16)
-def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
+def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int, *, seeded: bool) -> Any:
     """What reads groups, given the tensors of `Blocks`. Traced once, not for each dataset."""
 
-    def step(wanted: tf.Tensor, *tensors: tf.Tensor) -> Any:
-        records, error = ops.read_blocks(Blocks(*tensors), wanted, settings)
+    def step(wanted: tf.Tensor, *given: tf.Tensor) -> Any:
+        seed, tensors = (given[0], given[1:]) if seeded else (None, given)
+        records, error = ops.read_blocks(Blocks(*tensors), wanted, settings, seed=seed)
         if not settings.partial:
             return records
         return records, tf.where(tf.reduce_all(wanted == stages.NOTHING), stages.END, error)
@@ -349,15 +341,8 @@ def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
     texts, rows = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int64)
     bounds = tf.TensorSpec([None] * rank, tf.int64)
     mark = tf.TensorSpec([None], tf.int64)
-    return stages.concrete(step, wanted, texts, texts, texts, rows, rows, bounds, mark)
-
-
-def _runs(
-    reader: BlockReader, numbers: tf.data.Dataset, seeds: tf.data.Dataset | None
-) -> tf.data.Dataset:
-    """One run of records for each block, or for each window of blocks, shuffled; and what is wrong
-    behind it."""
-    return reader.read(stages.in_order(numbers, reader.window), seeds)
+    seed = [tf.TensorSpec([], tf.int64)] * seeded
+    return stages.concrete(step, wanted, *seed, texts, texts, texts, rows, rows, bounds, mark)
 
 
 def element_count(spans: Spans, options: Options) -> int | None:
@@ -368,8 +353,10 @@ def element_count(spans: Spans, options: Options) -> int | None:
     if options.shard is not None:
         count, index = options.shard
         records = records[index::count]
-    total = int(records.sum())
-    if options.batch_size is None:
-        return total
-    whole = total // options.batch_size
-    return whole if options.drop_remainder else math.ceil(total / options.batch_size)
+    return in_elements(int(records.sum()), options)
+
+
+def in_elements(records: int, options: Options) -> int:
+    """So many records as records, or as batches."""
+    size = options.batch_size or 1
+    return records // size if options.drop_remainder else -(-records // size)

@@ -52,8 +52,8 @@ class Column:
 
     @classmethod
     def dense(cls, key: str, dtype: tf.DType, shape: tf.TensorShape, default: Any) -> Column | None:
-        """As ParseExampleV2 has it: of a known shape, or with a first dimension that is padded. An
-        array without values is no default. None if the op does not parse it."""
+        """As ParseExampleV2 has it: of a known shape, or with a first dimension that is padded. A
+        ``default`` without values is none. None if the op does not parse it."""
         padded = shape.rank and shape[0] is None
         row = shape[1:] if padded else shape
         if not row.is_fully_defined() or len(shape) > _MOST_DIMS:
@@ -227,28 +227,19 @@ def _ragged(name: str, feature: Any) -> list[Column | None]:
 
 
 def _fixed(name: str, feature: Any) -> Column | None:
-    shape = tf.TensorShape(feature.shape)
-    if not shape.is_fully_defined() or len(shape) > _MOST_DIMS:
+    shape, fallback = tf.TensorShape(feature.shape), _flat(feature.default_value, feature.dtype)
+    if not shape.is_fully_defined() or (fallback == () and shape.num_elements()):
         return None
-    size = shape.num_elements()
-    fallback = _flat(feature.default_value, feature.dtype)
-    if fallback is not None and len(fallback) != size:
-        return None
-    # TensorFlow, too, takes a default without values for none
-    return Column(name, feature.dtype, _FIXED, tuple(shape), fallback if size else None)
+    return Column.dense(name, feature.dtype, shape, fallback or ())
 
 
 def _padded(name: str, feature: Any) -> Column | None:
-    shape = tf.TensorShape(feature.shape)
-    if not feature.allow_missing or not shape.is_fully_defined() or not shape.num_elements():
-        return None
-    if len(shape) > _MOST_DIMS:
+    if not feature.allow_missing:
         return None
     default = feature.default_value
     fallback = _flat(_ZEROS[feature.dtype] if default is None else default, feature.dtype)
-    if fallback is None or len(fallback) != 1:
-        return None
-    return Column(name, feature.dtype, _PADDED, tuple(shape), fallback)
+    shape = tf.TensorShape([None]).concatenate(feature.shape)
+    return Column.dense(name, feature.dtype, shape, fallback)
 
 
 def _flat(value: Any, dtype: tf.DType) -> tuple[Any, ...] | None:

@@ -190,11 +190,12 @@ def read_stream(
     at (0, 0, -1) with the version "", and go on with those that came. Small local files are read
     several at a time. There may be no records, if they are still on their way.
     """
+    given = {"files": files, "codecs": codecs, "version": version, "position": position}
     if _NATIVE:
-        return _stream("TfioStoreReadStream", files, codecs, version, position, settings)
+        return _shaped(_apply("TfioStoreReadStream", settings, **given))
     from tfio_store.tf.dataset import fallback
 
-    return _shaped(fallback.read_stream(files, codecs, version, position, settings))
+    return _shaped(fallback.read_stream(**given, settings=settings))
 
 
 def plain_codec(files: tf.Tensor, codec: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -222,21 +223,9 @@ def pack_stream(
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """
-    op = "TfioStorePackStream"
-    return _stream(op, files, codecs, version, position, settings, least=least, shown=shown)
-
-
-def _stream(
-    op: str,
-    files: tf.Tensor,
-    codecs: tf.Tensor,
-    version: tf.Tensor,
-    position: tf.Tensor,
-    settings: Settings,
-    **more: Any,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    names = {"files": files, "codecs": codecs, "shown": shown}
     stands = {"version": version, "position": position}
-    return _shaped(_apply(op, settings, files=files, codecs=codecs, **stands, **more))
+    return _shaped(_apply("TfioStorePackStream", settings, **names, **stands, least=least))
 
 
 def _shaped(found: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

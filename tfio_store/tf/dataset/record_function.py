@@ -136,11 +136,7 @@ class RecordFunction:
                          "dense_shapes")
         }  # fmt: skip
         made = op_def_library.apply_op("ParseExampleV2", **given, **attributes)
-        found = [
-            tensor
-            for part in made
-            for tensor in (part if isinstance(part, list | tuple) else [part])
-        ]
+        found = tf.nest.flatten(made)
         return self.rest(*found) if self.inline else tuple(found)
 
     def rest(self, *parsed: tf.Tensor) -> Any:
