@@ -70,6 +70,27 @@ def service() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Three files of the records of `tests.tf.plans`, by codec."""
+    import tensorflow as tf
+
+    from tests.tf.plans import COUNT, example
+
+    found: dict[str, list[str]] = {}
+    for codec in ("", "GZIP"):
+        folder = tmp_path_factory.mktemp(f"plan{codec}")
+        names = []
+        for part in range(3):
+            name = str(folder / f"{part}.tfrecord")
+            with tf.io.TFRecordWriter(name, codec) as writer:
+                for i in range(part * COUNT // 3, (part + 1) * COUNT // 3):
+                    writer.write(example(i))
+            names.append(name)
+        found[codec] = names
+    return found
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,95 +15,25 @@ from tests.support.long import first
 
 tf = pytest.importorskip("tensorflow")
 
+from tests.tf.plans import (  # noqa: E402
+    COUNT,
+    SPEC,
+    behind,
+    example,
+    flat,
+    read_one,
+    records_of,
+    rounds,
+    rows_of,
+    same,
+    shuffled,
+    single,
+    sparse,
+    summed,
+    whole,
+)
+
 pytestmark = pytest.mark.tensorflow
-
-SPEC = {
-    "label": tf.io.FixedLenFeature([], tf.int64),
-    "weight": tf.io.FixedLenFeature([], tf.float32, -1.0),
-    "vector": tf.io.FixedLenFeature([4], tf.float32),
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "some": tf.io.VarLenFeature(tf.int64),
-}
-COUNT = 700
-
-
-def example(i: int) -> bytes:
-    feature = {
-        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[i])),
-        "vector": tf.train.Feature(float_list=tf.train.FloatList(value=[i / 7, 1, 2, 3])),
-        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([i % 251] * 600)])),
-        "some": tf.train.Feature(int64_list=tf.train.Int64List(value=range(i % 3))),
-    }
-    if i % 5:
-        feature["weight"] = tf.train.Feature(float_list=tf.train.FloatList(value=[i / 3]))
-    return bytes(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for codec in ("", "GZIP"):
-        folder = tmp_path_factory.mktemp(f"plan{codec}")
-        names = []
-        for part in range(3):
-            name = str(folder / f"{part}.tfrecord")
-            with tf.io.TFRecordWriter(name, codec) as writer:
-                for i in range(part * COUNT // 3, (part + 1) * COUNT // 3):
-                    writer.write(example(i))
-            names.append(name)
-        found[codec] = names
-    return found
-
-
-def single(record: Any) -> Any:
-    found = tf.io.parse_single_example(record, SPEC)
-    pixels = tf.reshape(tf.io.decode_raw(found["image"], tf.uint8), [10, 20, 3])
-    pixels = tf.cast(pixels, tf.float32) / 255.0
-    one_hot = tf.one_hot(found["label"] % 10, 10)
-    scaled = found["vector"] * tf.constant([1.0, 2.0, 3.0, 4.0]) + found["weight"]
-    return {"pixels": pixels, "scaled": scaled, "first": found["vector"][0]}, one_hot
-
-
-def behind(features: Any, one_hot: Any) -> Any:
-    return features["scaled"] - 1.0, one_hot, features["pixels"], features["first"]
-
-
-def sparse(record: Any) -> Any:
-    return tf.io.parse_single_example(record, SPEC)
-
-
-def rounds(record: Any) -> Any:
-    return tf.exp(tf.io.parse_single_example(record, SPEC)["vector"])
-
-
-def whole(records: Any) -> Any:
-    return tf.io.parse_example(records, SPEC)
-
-
-def summed(records: Any) -> Any:
-    found = tf.io.parse_example(records, SPEC)
-    tf.debugging.assert_non_negative(found["label"])
-    return tf.reduce_sum(found["vector"], 1), tf.sparse.to_dense(found["some"])
-
-
-def flat(element: Any) -> list[Any]:
-    found: list[Any] = []
-    for each in tf.nest.flatten(element):
-        parts = (each.indices, each.values, each.dense_shape) if isinstance(
-            each, tf.SparseTensor) else (each,)  # fmt: skip
-        found += [part.numpy() for part in parts]
-    return found
-
-
-def same(ours: Any, theirs: Any) -> None:
-    assert ours.element_spec == theirs.element_spec
-    got, wanted = list(ours), list(theirs)
-    assert len(got) == len(wanted)
-    for one, other in zip(got, wanted, strict=True):
-        tf.nest.assert_same_structure(one, other)
-        for mine, its in zip(flat(one), flat(other), strict=True):
-            np.testing.assert_array_equal(mine, its)
-
 
 CHAINS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "batch": (lambda d: d.batch(32), "fused"),
@@ -198,13 +127,6 @@ def labels(dataset: Any) -> list[int]:
     return [x for batch in dataset for x in batch.numpy().tolist()]
 
 
-def shuffled(files: list[str], n: int, **options: Any) -> Any:
-    def label(record: Any) -> Any:
-        return tf.io.parse_single_example(record, {"label": SPEC["label"]})["label"]
-
-    return tfs.TFRecordDataset(files).shuffle(n, **options).map(label).batch(32)
-
-
 def test_a_shuffle_has_all_records_in_another_order_each_epoch(
     files: dict[str, list[str]],
 ) -> None:
@@ -245,286 +167,6 @@ def test_a_shuffle_mixes_as_much_as_tensorflows(files: dict[str, list[str]]) -> 
     assert stay <= theirs_stay + 5
 
 
-# --- names that are known, and names that are tensors ---------------------------------------------
-
-
-def read_one(name: Any) -> Any:
-    return tfs.TFRecordDataset(name, compression_type=None)
-
-
-def read_and_take(name: Any) -> Any:
-    return tfs.TFRecordDataset(name).take(1000)
-
-
-def native_one(name: Any) -> Any:
-    return tf.data.TFRecordDataset(name, "")
-
-
-def records_of(dataset: Any) -> list[bytes]:
-    return [record.numpy() for record in dataset]
-
-
-@pytest.mark.parametrize("codec", first(1, ["", "GZIP"]))
-def test_an_interleave_of_ours_has_tensorflows_order(
-    files: dict[str, list[str]], codec: str
-) -> None:
-    ways: dict[str, Callable[[Any, Any], Any]] = {
-        "in turns": lambda d, read: d.interleave(read, cycle_length=2, block_length=3),
-        "in parallel": lambda d, read: d.interleave(read, 3, num_parallel_calls=2),
-        "in order": lambda d, read: d.flat_map(read),
-        "one at a time": lambda d, read: d.interleave(read, cycle_length=1),
-        "several names": lambda d, read: d.batch(2).interleave(read, cycle_length=2),
-    }
-    for way in ways.values():
-        names = tf.data.Dataset.from_tensor_slices(files[codec])
-        wanted = records_of(way(names, lambda name: tf.data.TFRecordDataset(name, codec)))
-        assert records_of(way(names, tfs.TFRecordDataset)) == wanted
-        listed = tfs.list_files(files[codec], shuffle=False)
-        for read in (tfs.TFRecordDataset, read_one, read_and_take):
-            assert records_of(way(listed, read)) == wanted
-        with tfs.accelerate():
-            found = way(names, lambda name: tf.data.TFRecordDataset(name, codec))
-        assert records_of(found) == wanted
-
-
-def test_files_of_other_codecs_are_found_behind_symbolic_names(tmp_path: Path) -> None:
-    names = []
-    for codec in ("", "GZIP", "ZLIB", "ZSTD"):
-        with tfs.ShardedWriter(
-            tmp_path / f"x{codec}", num_shards=1, compression=codec or None
-        ) as writer:
-            writer.write_batch([b"%s %d" % (codec.encode(), i) for i in range(20)])
-        names += [str(path) for path in tmp_path.glob(f"x{codec}-*.tfrecord*")]
-    assert len(names) == 4
-    empty = tmp_path / "empty"
-    empty.write_bytes(b"")
-    for every in (names, [*names, str(empty)], [path_url(name) for name in names]):
-        dataset = tf.data.Dataset.from_tensor_slices(every).interleave(tfs.TFRecordDataset, 2)
-        assert len(records_of(dataset)) == 80
-    together = tf.data.Dataset.from_tensors(names).flat_map(tfs.TFRecordDataset)
-    assert len(records_of(together)) == 80
-    with pytest.raises(tf.errors.NotFoundError):
-        list(tf.data.Dataset.from_tensors(f"{tmp_path}/no").flat_map(tfs.TFRecordDataset))
-
-
-def readers_ops(dataset: Any) -> list[str]:
-    """The ops that the function of an interleave has for a reader of its argument."""
-    native = dataset._build() if hasattr(dataset, "_build") else dataset
-    graph = native._map_func.function.graph
-    return sorted(
-        op.type for op in graph.get_operations() if "Dataset" in op.type or "If" in op.type
-    )
-
-
-def test_a_reader_of_a_symbolic_name_takes_few_ops(files: dict[str, list[str]]) -> None:
-    """TensorFlow optimizes the function for each iterator: each op, and above all each function,
-    costs more than reading a small file."""
-    names = tf.data.Dataset.from_tensor_slices(files["GZIP"])
-    ours = names.interleave(tfs.TFRecordDataset)
-    assert readers_ops(ours) == [
-        "PrefetchDataset", "RangeDataset", "ScanDataset", "TFRecordDataset", "UnbatchDataset"
-    ]  # fmt: skip
-    with tfs.accelerate():
-        theirs = names.map(tf.identity).interleave(lambda n: tf.data.TFRecordDataset(n, "GZIP"))
-        turns = names.map(tf.identity).interleave(
-            lambda n: tf.data.TFRecordDataset(n, "GZIP", num_parallel_reads=2)
-        )
-    assert readers_ops(theirs) == ["TFRecordDataset"]
-    assert len(readers_ops(turns)) > 1  # all of TensorFlow's own
-    assert records_of(theirs) == records_of(turns) == records_of(ours)
-
-
-@pytest.mark.parametrize("damage", ["missing", "short", "flipped"])
-def test_accelerated_readers_of_symbolic_names_fail_as_tensorflows(
-    tmp_path: Path, files: dict[str, list[str]], damage: str
-) -> None:
-    data = bytearray(Path(files[""][0]).read_bytes())
-    data[len(data) // 2] ^= damage == "flipped"
-    if damage != "missing":
-        (tmp_path / "bad").write_bytes(data[:-3] if damage == "short" else data)
-    names = tf.data.Dataset.from_tensor_slices([files[""][1], str(tmp_path / "bad"), files[""][2]])
-
-    def outcome() -> tuple[list[bytes], str, list[bytes]]:
-        dataset, error = names.map(tf.identity).flat_map(tf.data.TFRecordDataset), ""
-        found = []
-        try:
-            for record in dataset:
-                found.append(record.numpy())
-        except tf.errors.OpError as caught:
-            error = f"{type(caught)} {caught.message}"
-        ignoring = [] if damage == "missing" else records_of(dataset.ignore_errors())
-        return found, re.sub(r"\{\{.*?\}\}\s*| (?= )", "", error), ignoring
-
-    native = outcome()
-    with tfs.accelerate():
-        assert outcome() == native
-    assert native[1]
-
-
-def path_url(name: str) -> str:
-    return f"file://{name}"
-
-
-LISTED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "interleaved, shuffled": (lambda d, r: d.interleave(r, 3).shuffle(50).batch(32), "fused"),
-    "in parallel": (
-        lambda d, r: d.interleave(r, num_parallel_calls=2).shuffle(50).batch(32).map(whole),
-        "fused"),
-    "parsed one by one": (
-        lambda d, r: d.interleave(r, 3).shuffle(50).map(single).batch(32), "fused"),
-    "names shuffled, too": (
-        lambda d, r: d.shuffle(3).interleave(r, 3).shuffle(50).batch(32), "fused"),
-    "flat, in order": (lambda d, r: d.flat_map(r).batch(32), "fused"),
-    "a share": (lambda d, r: d.shard(1, 0).prefetch(1).flat_map(r).batch(32), "fused"),
-    "in turns": (lambda d, r: d.interleave(r, 3).batch(32), "in turns"),
-    "in turns, parsed": (lambda d, r: d.interleave(r, 3).map(single).batch(32), "by the batch"),
-    "names shuffled": (lambda d, r: d.shuffle(3).flat_map(r).batch(32), "another order"),
-}  # fmt: skip
-
-
-def rows_of(dataset: Any) -> list[bytes]:
-    """All values of all records, in an order of their own."""
-    found = []
-    for element in dataset:
-        parts = [part for part in tf.nest.flatten(element) if not isinstance(part, tf.SparseTensor)]
-        for row in zip(*(part.numpy() for part in parts), strict=True):
-            found.append(b"".join(x if isinstance(x, bytes) else x.tobytes() for x in row))
-    return sorted(found)
-
-
-@pytest.mark.parametrize("accelerated", [False, True])
-@pytest.mark.parametrize("title", LISTED)
-def test_an_interleave_of_known_names_goes_on_with_a_plan(
-    files: dict[str, list[str]], accelerated: bool, title: str
-) -> None:
-    chain, verdict = LISTED[title]
-    names = tf.data.Dataset.from_tensor_slices(files[""])
-    theirs = chain(names, native_one)
-    if accelerated and title == "a share":
-        pytest.skip("TensorFlow's shares of names have no list of them")
-    if accelerated:
-        with tfs.accelerate():
-            ours = chain(names, native_one)
-    else:
-        ours = chain(tfs.list_files(files[""], shuffle=False), read_one)
-    assert verdict in ours.explain().splitlines()[-1]
-    assert ("not fused" in ours.explain()) == (verdict != "fused")
-    assert ours.element_spec == theirs.element_spec
-    assert rows_of(ours) == rows_of(theirs)
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_an_accelerated_make_batched_features_dataset_is_fused(
-    files: dict[str, list[str]], shuffle: bool
-) -> None:
-    def make() -> Any:
-        return tf.data.experimental.make_batched_features_dataset(
-            files[""], 32, SPEC, num_epochs=1, shuffle=shuffle, shuffle_buffer_size=50
-        )
-
-    theirs = make()
-    with tfs.accelerate():
-        ours = make()
-    story = ours.explain().splitlines()
-    assert story[-1] == "prefetch: by TensorFlow"
-    assert ": fused" in story[-2]
-    assert ours.element_spec == theirs.element_spec
-    assert rows_of(ours) == rows_of(theirs)
-    if not shuffle:
-        assert list(map(str, ours)) == list(map(str, theirs))
-
-
-def test_a_parallel_interleave_that_does_more_is_tensorflows(files: dict[str, list[str]]) -> None:
-    traced = []
-
-    def part(name: Any) -> Any:
-        traced.append(name)
-        return tf.data.TFRecordDataset(name).take(5)
-
-    with tfs.accelerate():
-        names = tf.data.Dataset.from_tensor_slices(files[""])
-        dataset = names.apply(tf.data.experimental.parallel_interleave(part, cycle_length=2))
-    assert len(traced) == 1
-    assert len(list(dataset)) == 15
-    assert "not fused" in dataset.shuffle(9).batch(2).explain()
-
-
-def test_records_of_any_interleave_are_parsed_by_the_batch(files: dict[str, list[str]]) -> None:
-    """As TensorFlow Datasets reads a split."""
-    which = {"path": files[""], "skip": [0, 3, 5], "take": [9, 99, 50]}
-
-    def part(given: Any) -> Any:
-        records = tf.data.TFRecordDataset(given["path"], buffer_size=1 << 20)
-        return records.skip(tf.cast(given["skip"], tf.int64)).take(tf.cast(given["take"], tf.int64))
-
-    def make() -> Any:
-        parts = tf.data.Dataset.from_tensor_slices(which)
-        dataset = parts.interleave(part, cycle_length=2, block_length=4, num_parallel_calls=2)
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(158))
-        dataset = dataset.with_options(tf.data.Options()).map(single, tf.data.AUTOTUNE)
-        return dataset.prefetch(2)
-
-    theirs, plain = make(), tf.data.Dataset.from_tensor_slices(which)
-    with tfs.accelerate():
-        ours = make()
-        assert not isinstance(plain.interleave(lambda _: plain), tfs.TFRecordDataset)
-    assert int(ours.cardinality()) == int(theirs.cardinality()) == 158
-    for end in (
-        lambda d: d.batch(32),
-        lambda d: d.padded_batch(32, tf.compat.v1.data.get_output_shapes(d)),
-        lambda d: d.take(70).padded_batch(32, drop_remainder=True),
-    ):
-        assert "parsed by the batch" in end(ours).explain()
-        same(end(ours), end(theirs))
-    wider = {"pixels": [10, 20, 3], "scaled": [6], "first": []}, [10]
-    for end in (
-        lambda d: d.padded_batch(32, wider),
-        lambda d: d.padded_batch(32, padding_values=None, name="padded").map(behind),
-        lambda d: d,
-    ):
-        same(end(ours), end(theirs))
-    for refused in (lambda d: d.padded_batch(32, [3, 4]), lambda d: d.padded_batch(32, ([], []))):
-        with pytest.raises((TypeError, ValueError)) as mine:
-            refused(ours)
-        with pytest.raises((TypeError, ValueError)) as its:
-            refused(theirs)
-        assert str(mine.value) == str(its.value)
-
-
-@pytest.mark.parametrize("step", ["prefetch", "repeat", "take", "skip", "cache", "map", "filter"])
-def test_steps_of_tensorflows_behind_the_plan_explain_it(
-    files: dict[str, list[str]], step: str
-) -> None:
-    def same(found: Any) -> Any:
-        return found
-
-    def each(found: Any) -> Any:
-        return tf.size(found["label"]) > 0
-
-    given = {"cache": (), "map": (same,), "filter": (each,)}.get(step, (2,))
-    fused = tfs.TFRecordDataset(files[""]).batch(32).map(lambda x: tf.io.parse_example(x, SPEC))
-    dataset = getattr(fused, step)(*given).prefetch(1)
-    options = tf.data.Options()
-    options.deterministic = True
-    dataset = dataset.with_options(options)
-    _, _, parsed, *others = dataset.explain().splitlines()
-    assert "fused: one call" in parsed
-    assert others == [f"{told}: by TensorFlow" for told in (step, "prefetch", "with_options")]
-    assert dataset.options().deterministic
-    native = getattr(tf.data.Dataset, step)(fused, *given)
-    assert dataset.element_spec == native.element_spec
-    assert dataset.cardinality() == native.cardinality()
-    assert list(map(str, dataset)) == list(map(str, native))
-
-
-def test_a_list_of_files_in_the_constructor_is_known(files: dict[str, list[str]]) -> None:
-    dataset = tfs.TFRecordDataset(tfs.list_files(files[""])).batch(32)
-    assert "another order" in dataset.explain()
-    mixed = tfs.TFRecordDataset(tfs.list_files(files[""])).shuffle(50).batch(32)
-    assert "not fused" not in mixed.explain()
-    assert rows_of(mixed) == rows_of(dataset)
-
-
 def test_a_window_takes_a_quarter_of_the_memory_budget(tmp_path: Path) -> None:
     """A buffer of 10,000 records of 1 kB is what many pipelines have: it is fused."""
     path = str(tmp_path / "file")
@@ -544,37 +186,6 @@ def test_a_window_takes_a_quarter_of_the_memory_budget(tmp_path: Path) -> None:
     with warnings.catch_warnings():  # so many blocks can be mixed
         warnings.simplefilter("error")
         list(tfs.TFRecordDataset(path, memory_budget=4 * window).shuffle(10_000).batch(100).take(1))
-
-
-def test_what_a_function_does_beside_reading_is_done(files: dict[str, list[str]]) -> None:
-    def part(name: Any) -> Any:
-        return tfs.TFRecordDataset(name).take(5)
-
-    def said(name: Any) -> Any:
-        tf.print("reads", name, output_stream="file:///dev/null")
-        return tfs.TFRecordDataset(name)
-
-    def another(name: Any) -> Any:
-        return tfs.TFRecordDataset(tf.strings.regex_replace(name, "0.tfrecord", "1.tfrecord"))
-
-    def skips(name: Any) -> Any:
-        return tfs.TFRecordDataset(name, on_corrupt="skip")
-
-    counts = {}
-    for function in (part, said, another, skips):
-        dataset = tfs.list_files(files[""]).interleave(function).shuffle(99).batch(32)
-        assert not hasattr(dataset, "explain") or "not fused" in dataset.explain()
-        counts[function.__name__] = sum(len(batch) for batch in dataset)
-    assert counts == {"part": 15, "said": COUNT, "another": COUNT, "skips": COUNT}
-
-
-def test_parallel_reads_have_tensorflows_order(files: dict[str, list[str]]) -> None:
-    for codec, names in files.items():
-        wanted = tf.data.TFRecordDataset(names, codec, num_parallel_reads=2)
-        ours = tfs.TFRecordDataset(names, num_parallel_reads=2)
-        assert records_of(ours) == records_of(wanted)
-        assert records_of(ours.batch(9).unbatch()) == records_of(wanted)
-        same(ours.map(single).batch(32), wanted.map(single).batch(32))
 
 
 # --- what is done with a fused dataset ------------------------------------------------------------
