@@ -173,7 +173,7 @@ class TFRecordDataset(PlannedDataset):
         source = Source.open(filenames, codec, storage, options, num_parallel_reads)
         prepared = source.prepare()
         decode = partial(_decoded, schema=schema, options=options)
-        self._source, self._decode = source, decode
+        self._decode = decode
         self._opened_as = filenames, codec, storage, options, num_parallel_reads
 
         def build() -> tf.data.Dataset:
@@ -182,12 +182,11 @@ class TFRecordDataset(PlannedDataset):
 
         plain = options.feature_spec is None and not options.wants_blocks and workers() <= 1
         spec = tf.TensorSpec([], tf.string) if plain else None
-        listed = filenames if plain and isinstance(filenames, ListedNames) else None
         files: Source | ListedFiles = source
-        if listed is not None and isinstance(codec, str):
+        if plain and isinstance(filenames, ListedNames) and isinstance(codec, str):
             turns = "" if num_parallel_reads is None else TURNS
-            turns = turns if listed.ordered else OFTEN
-            files = ListedFiles(listed.names, codec, storage, options, turns)
+            turns = turns if filenames.ordered else OFTEN
+            files = ListedFiles(filenames.names, codec, storage, options, turns)
         super().__init__(Plan(files) if plain else None, build, spec, told="TFRecordDataset")
         known = codec if plain and isinstance(codec, str) and split is None else None
         note(lambda: Reading(self, filenames, known, storage, options))

@@ -31,7 +31,7 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Version, threads
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.threads import PerProcess, quietly
+from tfio_store.storage.threads import PerProcess, quietly, start_daemon
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
 from tfio_store.tf.dataset.options import from_json
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["BlockSkips", "begin_block", "classify", "codec_text", "inflate", "read_block"]
 
 
-# Tracks what is skipped in files whose blocks are read one by one. Knows no TensorFlow.
+# Tracks what is skipped in files whose blocks are read one by one.
 #
 # Blocks of a file are read in any order, by any thread, and know nothing of each other. Here they
 # come together: a pass over a file is each of its blocks once.
@@ -137,8 +137,8 @@ class BlockSkips:
             if self._watched:
                 return
             self._watched = True
-        work = threading.Thread(target=self._run, name="tfio_store-skips", daemon=True)
-        quietly(work.start)  # if no thread starts any more, `atexit` says so
+        # if no thread starts any more, `atexit` says so
+        quietly(partial(start_daemon, self._run, "tfio_store-skips"))
 
     def _run(self) -> None:
         while True:
@@ -162,7 +162,7 @@ class BlockSkips:
             quietly(each.file.say)  # no one here could catch a warning that is made an error
 
 
-# Streams of records, for the op that reads them. There is no TensorFlow here.
+# Streams of records, for the op that reads them.
 #
 # `read_stream` keeps its streams open, so that it costs nothing to go on where a call ended. Where
 # it finds no such stream (after a restore, or on another worker), it opens one and goes there.
@@ -246,8 +246,8 @@ class _Standing(NamedTuple):
 
 
 class _OpenStreams:
-    """Open streams by the places where calls ended. Without a lock (see `patience`): each method
-    changes the table by operations that are whole by themselves."""
+    """Open streams by the places where calls ended. Without a lock (see `tfio_store.tf.bridge`):
+    each method changes the table by operations that are whole by themselves."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[_Place, int], _Standing] = {}
@@ -345,10 +345,8 @@ def _answer(
     return batch, held, (records, opened.reader.state()["offset"])
 
 
-# Functions that the ops call for everything but raw local files. There is no TensorFlow here.
-#
-# All functions are stateless in effect: the same arguments give the same records, in any process.
-# `tfio_store.tf.bridge` says how they wait.
+# Blocks. These functions are stateless in effect: the same arguments give the same records, in any
+# process. `tfio_store.tf.bridge` says how they wait.
 
 
 _skips = BlockSkips()
