@@ -123,19 +123,22 @@ class RecordFunction:
 
     def parse_batch(self, strings: tf.Tensor) -> Any:
         """As `features`, of records, string [n], by TensorFlow's own parser."""
-        names = [arg.name for arg in self.parse.op_def.input_arg]
-        counts = [1, 1, 1, 1, 1, len(self.parse.inputs) - 5]
-        inputs = [_constant(tensor) for tensor in self.parse.inputs[1:]]
-        given: dict[str, Any] = {"serialized": strings}
-        for name, count in zip(names[1:], counts[1:], strict=True):
-            taken, inputs = inputs[:count], inputs[count:]
-            given[name] = taken if name == "dense_defaults" else taken[0]
+        names, sparse, dense, ragged, *defaults = map(_constant, self.parse.inputs[1:])
         attributes = {
             name: self.parse.get_attr(name)
             for name in ("num_sparse", "sparse_types", "ragged_value_types", "ragged_split_types",
                          "dense_shapes")
         }  # fmt: skip
-        made = op_def_library.apply_op("ParseExampleV2", **given, **attributes)
+        made = op_def_library.apply_op(
+            "ParseExampleV2",
+            serialized=strings,
+            names=names,
+            sparse_keys=sparse,
+            dense_keys=dense,
+            ragged_keys=ragged,
+            dense_defaults=defaults,
+            **attributes,
+        )
         found = tf.nest.flatten(made)
         return self.rest(*found) if self.inline else tuple(found)
 

@@ -1,4 +1,5 @@
-"""Where the records of a `TFRecordDataset` come from, and which pipeline reads them.
+"""The files that a `TFRecordDataset` names, where its records come from, and which pipeline reads
+them.
 
 The source is opened once, when the dataset is made. What is done behind it (batches, shuffling,
 parsing) decides which pipeline is best.

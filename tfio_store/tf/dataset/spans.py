@@ -7,7 +7,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -434,11 +434,10 @@ class Blocks:
     @property
     def tensors(self) -> tuple[tf.Tensor, ...]:
         """All of them, in this order."""
-        texts = self.files, self.codecs, self.versions
-        return *texts, self.table, self.spans, self.groups, self.mark
+        return tuple(getattr(self, field.name) for field in fields(self))
 
     def inputs(self, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = ("files", "codecs", "versions", "table", "spans", "groups", "mark")
+        names = [field.name for field in fields(self)]
         return {**dict(zip(names, self.tensors, strict=True)), "wanted": wanted}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -170,43 +170,34 @@ def _mark_as_files(names: tf.Tensor) -> None:
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
     """The files' records, as string [n] tensors, in order."""
     runs = tf.TensorSpec([None], tf.string)
-    return positions_scanned(_reading(settings), [names, codecs], runs)
+    return _scanned(_reading(settings), [names, codecs], runs)
 
 
-@lru_cache(maxsize=8)
-def _reading(settings: Settings) -> Any:
-    def read(
-        names: tf.Tensor, codecs: tf.Tensor, version: tf.Tensor, position: tf.Tensor
-    ) -> tuple[tf.Tensor, ...]:
-        return ops.read_stream(names, codecs, version, position, settings)
-
-    return reading_step(read, 2)
-
-
-def positions_scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) -> tf.data.Dataset:
-    """The records that a `reading_step` reads of ``files``, to their end."""
+def _scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) -> tf.data.Dataset:
+    """The records that a step of `_reading` reads of ``files``, to their end."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
     return stages.scanned(steps, step, state, files, [spec])
 
 
-def reading_step(read: Callable[..., tuple[tf.Tensor, ...]], columns: int) -> Any:
+@lru_cache(maxsize=16)
+def _reading(settings: Settings, least: int | None = None) -> Any:
     """A step that reads on from a position: (file, records of it, byte offset or -1). It reads the
-    given version of that file, or any for "".
-
-    ``read`` is one of the ops. It takes ``columns`` texts of each file, a version and a position,
-    and answers what it read, and version and position behind that."""
+    given version of that file, or any for "". Of each file it takes name and codec, and for packs
+    of at ``least`` so many records the name for errors."""
+    read: Any = ops.read_stream if least is None else partial(ops.pack_stream, least=least)
 
     def step(
         position: tf.Tensor, version: tf.Tensor, number: tf.Tensor, *files: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
         del number
-        found, held, after = read(*files, version, position)
+        found, held, after = read(*files, version, position, settings)
         return after, held, found
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return stages.concrete(step, position, text, number, *[texts] * columns)
+    files = [texts] * (2 if least is None else 3)
+    return stages.concrete(step, position, text, number, *files)
 
 
 # Batches of files of which no blocks are known, without a record passing through TensorFlow.
@@ -277,24 +268,9 @@ def _packs(files: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     assert size is not None
 
     def packs(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
-        step = _packing(options.settings, size)
-        return positions_scanned(step, [names, codecs, shown], _BYTES)
+        return _scanned(_reading(options.settings, size), [names, codecs, shown], _BYTES)
 
     return files.flat_map(packs)
-
-
-@lru_cache(maxsize=8)
-def _packing(settings: Settings, least: int) -> Any:
-    def read(
-        names: tf.Tensor,
-        codecs: tf.Tensor,
-        shown: tf.Tensor,
-        version: tf.Tensor,
-        position: tf.Tensor,
-    ) -> tuple[tf.Tensor, ...]:
-        return ops.pack_stream(names, codecs, shown, version, position, settings, least)
-
-    return reading_step(read, 3)
 
 
 def _ends(files: tf.data.Dataset) -> tf.data.Dataset:

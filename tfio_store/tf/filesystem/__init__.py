@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -152,10 +153,7 @@ def _offer(scheme: str, host: Host) -> None:
     import tensorflow as tf
 
     bridge = bridge_module()
-
-    def register() -> None:
-        tf.experimental.register_filesystem_plugin(bridge.__file__)
-
+    register = partial(tf.experimental.register_filesystem_plugin, bridge.__file__)
     try:
         bridge.offer(scheme, register)
     except BaseException:

@@ -93,9 +93,6 @@ class FsspecFolders:
 
     def make(self, folder: str) -> None:
         self._call("makedirs", folder, folder, exist_ok=True)
-        self._remember(folder)
-
-    def _remember(self, folder: str) -> None:
         if not self._call("isdir", folder, folder):
             self._made.add(folder)
 
@@ -186,12 +183,12 @@ class BucketFolders:
             self._store.delete(one.path for one in objects)
 
     def copy(self, source: str, target: str) -> None:
-        self._store._connection.wait(self._store._copy(source, target))
+        self._wait(self._store._copy(source, target))
 
     def move_tree(self, source: str, target: str) -> None:
         keys = [one.path for objects, _ in self._pages(source, deep=True) for one in objects]
         copies = (self._store._copy(key, target + key[len(source) :]) for key in keys)
-        self._store._connection.wait(at_once(DELETES_AT_ONCE, copies))
+        self._wait(at_once(DELETES_AT_ONCE, copies))
         self._store.delete(keys)
 
     def _some(self, folder: str) -> bool:
