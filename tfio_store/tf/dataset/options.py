@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.model import MEMORY_BUDGET
+from tfio_store.dataset.model import MEMORY_BUDGET, Limits
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import LocalCache, Retry, Storage
@@ -183,6 +183,10 @@ class Options:
         unasked = Settings(self.settings.storage)
         plain = self.settings == unasked and self.feature_spec is None
         return plain and not self.wants_blocks
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.memory_budget, self.settings.max_record_bytes)
 
     @property
     def window(self) -> ShuffleWindow:

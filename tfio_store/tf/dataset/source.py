@@ -190,7 +190,7 @@ class Source:
         """Raises as `TFRecordDataset`, but not for files that are missing."""
         names, dataset = known_names(filenames), None
         if names is not None:
-            limits = Limits(options.memory_budget, options.settings.max_record_bytes)
+            limits = options.limits
             dataset = None if tf.is_tensor(codec) else _resolve(names, codec, storage, limits)
         found = None if dataset is None else for_graph(dataset)
         if found is not None and found.storage != storage:  # it was opened before
@@ -208,10 +208,6 @@ class Source:
             for name in self.names
         ]
         return [shard.address for shard in self.dataset.shards] == names
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(self.options.memory_budget, self.options.settings.max_record_bytes)
 
     def prepare(self) -> Callable[[], Built]:
         """Do what must be done when the dataset is made. What is answered makes the pipeline."""
@@ -237,7 +233,7 @@ class Source:
                 return lambda: built
             if options.wants_blocks or cut:
                 instead = None if cut else _AS_STREAMS
-                dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=instead)
+                dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=instead)
                 self.dataset = dataset
             if dataset.has_blocks:
                 hold_versions(dataset)
@@ -316,7 +312,7 @@ class Source:
             if options.are_runs(reads):
                 hold_versions(raw)
                 return _from_blocks(raw, options, None)
-            dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=None)
+            dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=None)
             self.dataset = dataset
         self._may_call(dataset, options)
         if reads is not None and not takes_turns(dataset, options, reads):
