@@ -25,7 +25,7 @@ BRIDGE = tuple(
     f"tests/tf/test_{name}.py"
     for name in (
         "batches", "stream_op", "stream_batches", "training_op_parsing", "record_rows",
-        "file_io_table", "save_load", "checkpoint", "status", "strings", "schemas",
+        "file_io_table", "save_load", "checkpoint", "bridge", "schemas",
         "dataset_storage",
     )
 )  # fmt: skip
