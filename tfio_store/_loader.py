@@ -5,11 +5,13 @@ batch.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tfio_store.dataset.source import of_source
+from typing_extensions import Self
+
+from tfio_store.dataset.source import is_one, of_source
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import joined_columns
@@ -18,6 +20,7 @@ from tfio_store.read.mixture import Mixture, parts_of
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
+from tfio_store.storage.redaction import redacted
 from tfio_store.tables.infer import telling
 
 __all__ = ["Blocks", "Gathering", "LoaderContent", "Reader", "reader_of", "wanted_schema"]
@@ -90,6 +93,36 @@ class LoaderContent:
     schema: Schema | None
     source: str | None = None
     """The name of a record in errors."""
+    images: Mapping[str, Any] = field(default_factory=dict)
+    """What is made of columns of encoded images, as `tfio_store.image` has it."""
+    skips: bool = False
+    """Whether zeros stand in the place of a damaged image."""
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        reader: Reader | RecordSource,
+        schema: SchemaToRead | None,
+        columns: Sequence[str] | None,
+        images: Mapping[str, Any] | None = None,
+        *,
+        skips: bool = False,
+    ) -> Self:
+        """Read the arguments of these names. ValueError, KeyError or TypeError for what cannot be
+        given."""
+        found = wanted_schema(reader, schema, columns)
+        name = source if isinstance(source, str) else None
+        if images is None:
+            return cls(found, name)
+        from tfio_store.image import images_of
+
+        return cls(found, name, images_of(images, found), skips)
+
+    @property
+    def pixels_each(self) -> int:
+        """The bytes of the pixels of a row."""
+        return sum(how.nbytes for how in self.images.values())
 
     def decode(self, records: RecordBatch | Iterable[bytes]) -> Any:
         """The columns of records, in which `cut` and `joined` take parts."""
@@ -97,6 +130,22 @@ class LoaderContent:
             return records
         with of_source(self.source):
             return dict(decode_examples(records, self.schema))
+
+    def shown(self, columns: Any, threads: int | None, numbers: Sequence[int] | None = None) -> Any:
+        """Decoded rows, with pixels in the columns that `images` names. ``numbers``: of the
+        records in the source."""
+        if not self.images:
+            return columns
+        from tfio_store.image import decode_columns
+
+        return decode_columns(
+            columns,
+            self.images,
+            threads=threads,
+            on_corrupt="skip" if self.skips else "raise",
+            path=redacted(self.source) if self.source and is_one(self.source) else "",
+            numbers=numbers,
+        )
 
     @staticmethod
     def cut(decoded: Any, start: int, stop: int) -> Any:

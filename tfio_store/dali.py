@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfio_store._loader import LoaderContent, wanted_schema
+from tfio_store._loader import LoaderContent
 from tfio_store.dataset.checks import check_positive, whole_number
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source as AnySource
@@ -132,8 +132,7 @@ def source(
         memory_budget=memory_budget,
         max_record_bytes=max_record_bytes,
     )
-    name = source if isinstance(source, str) else None
-    content = LoaderContent(wanted_schema(records, schema, columns), name)
+    content = LoaderContent.of(source, records, schema, columns)
     _check_arrays(content.schema)
     order = _Order(len(records), int(seed) if shuffle else None)
     share = _Share(int(shard_id), int(num_shards), int(batch_size), even)

@@ -4,6 +4,7 @@ one.
 
 from __future__ import annotations
 
+import multiprocessing
 import operator
 import threading
 from collections import OrderedDict
@@ -14,20 +15,20 @@ from typing import Any, SupportsIndex
 import grain
 import numpy as np
 
+from tfio_store._loader import LoaderContent
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
-from tfio_store.grain.content import Content
 from tfio_store.read.record_source import RecordSource
 from tfio_store.storage.threads import Threads
 
-__all__ = ["Ahead", "Records", "elements", "objects", "rows_of"]
+__all__ = ["Ahead", "Records", "elements", "objects", "rows_of", "shown"]
 
 
 class Records(Sequence[Any]):
     """A data source for Grain. ``_getitems`` is what Grain calls for many rows at once."""
 
-    def __init__(self, source: RecordSource, content: Content) -> None:
+    def __init__(self, source: RecordSource, content: LoaderContent) -> None:
         self._source = source
         self._content = content
 
@@ -59,7 +60,7 @@ class Records(Sequence[Any]):
         """The columns of these rows, or a list of records, by one read and one decode."""
         numbers = [operator.index(index) for index in indices]
         decoded = self._content.decode(self._source.__getitems__(numbers))
-        return self._content.shown(decoded, numbers)
+        return shown(self._content, decoded, numbers)
 
     def batch(self, part: Any) -> Any:
         """A batch of decoded rows: columns, or an array of records."""
@@ -71,6 +72,13 @@ class Records(Sequence[Any]):
 
     def __repr__(self) -> str:
         return repr(self._source)
+
+
+def shown(content: LoaderContent, columns: Any, numbers: Sequence[int] | None = None) -> Any:
+    """Decoded rows with their pixels. Workers share the cores, and so each decodes in one
+    thread."""
+    threads = None if multiprocessing.parent_process() is None else 1
+    return content.shown(columns, threads, numbers)
 
 
 def objects(values: Sequence[Any]) -> Any:

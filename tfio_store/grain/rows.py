@@ -14,12 +14,11 @@ from typing import Any
 import grain
 import numpy as np
 
-from tfio_store._loader import wanted_schema
+from tfio_store._loader import LoaderContent
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.grain.content import content_of
 from tfio_store.grain.order import Order
 from tfio_store.grain.records import Ahead, Records, elements, objects
 from tfio_store.grain.states import Hosts, Identified, Shard
@@ -120,8 +119,7 @@ def source(
         memory_budget=memory_budget,
         max_record_bytes=max_record_bytes,
     )
-    content = content_of(source, wanted_schema(read, schema, columns), images)
-    records = Records(read, content)
+    records = Records(read, LoaderContent.of(source, read, schema, columns, images))
     rows = Rows(grain.MapDataset.source(records), records=records, order=Order(len(records)))
     return rows if hosts.count == 1 else rows.slice(hosts.part(len(records)))
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import grain
 
-from tfio_store._loader import Blocks, Gathering, Reader, reader_of, wanted_schema
+from tfio_store._loader import Blocks, Gathering, LoaderContent, Reader, reader_of
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.grain.content import Content, content_of
-from tfio_store.grain.records import objects, rows_of
+from tfio_store.grain.records import objects, rows_of, shown
 from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
@@ -121,8 +120,8 @@ def stream(
         memory_budget=memory_budget,
         max_record_bytes=max_record_bytes,
     )
-    found = wanted_schema(reader, schema, columns)
-    content = content_of(source, found, images, skips=on_corrupt != "raise")
+    skips = on_corrupt != "raise"
+    content = LoaderContent.of(source, reader, schema, columns, images, skips=skips)
     epoch_order = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard))
     epoch_order.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
     epoch_order.resume = None if resume is None else list(resume)
@@ -166,7 +165,7 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
     def __init__(
         self,
         epoch_order: _Course,
-        content: Content,
+        content: LoaderContent,
         num_epochs: int | None,
         worker: tuple[int, int] = (0, 1),
         batch: tuple[int, bool] | None = None,
@@ -217,7 +216,7 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     def __init__(
         self,
         epoch_order: _Course,
-        content: Content,
+        content: LoaderContent,
         num_epochs: int | None,
         place: tuple[int, int],
         batch: tuple[int, bool] | None,
@@ -297,7 +296,9 @@ class _Steps:
     """The rest of one epoch: rows, or batches of them. Not a generator: an error would end it,
     and who asks for the next row would take that for the end of the data."""
 
-    def __init__(self, reader: Reader, content: Content, batch: tuple[int, bool] | None) -> None:
+    def __init__(
+        self, reader: Reader, content: LoaderContent, batch: tuple[int, bool] | None
+    ) -> None:
         self._content = content
         self._gathering = None if batch is None else Gathering(reader, content, *batch)
         self._blocks = Blocks(reader, content) if batch is None else None
@@ -329,7 +330,7 @@ class _Steps:
     def _gathered(self, gathering: Gathering) -> Any:
         parts = gathering.parts()
         # An error here leaves the parts: the state stands before them, and they are met again.
-        batch = None if parts is None else self._content.shown(self._content.joined(parts))
+        batch = None if parts is None else shown(self._content, self._content.joined(parts))
         gathering.done()
         return objects(batch) if isinstance(batch, list) else batch
 
@@ -353,7 +354,7 @@ class _Steps:
         count = min(_ROWS_AT_ONCE, max(1, most), blocks.left)
         part = blocks.take(count)
         try:
-            self._rows, self._next = rows_of(self._content.shown(part)), 0
+            self._rows, self._next = rows_of(shown(self._content, part)), 0
         except BaseException:
             blocks.untake(count)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -11,13 +11,10 @@ import torch
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
-from tfio_store._loader import LoaderContent, Reader, wanted_schema
-from tfio_store.dataset.source import is_one
+from tfio_store._loader import LoaderContent, Reader
 from tfio_store.example.codec import SchemaToRead
-from tfio_store.example.schema import Schema
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage.redaction import redacted
 from tfio_store.torch.tensors import rows_of, tensors
 
 __all__ = ["Content", "Fetched", "content_of", "packed", "transformed"]
@@ -85,13 +82,11 @@ def content_of(
     *,
     skips: bool = False,
 ) -> Content:
-    """Read the arguments of these names. ValueError, KeyError or TypeError for
-    what cannot be given."""
-    name = source if isinstance(source, str) else None
-    found = wanted_schema(reader, schema, columns)
+    """As `Content.of`, with what the user's function makes."""
     if transform is not None and not callable(transform):
         raise TypeError(f"transform= takes a function, not {transform!r}")
-    made = Content(found, name, _images(images, found), transform, skips)
+    found = Content.of(source, reader, schema, columns, images, skips=skips)
+    made = replace(found, transform=transform)
     made.batch([made.decode(RecordBatch.from_records([]))])  # so that a dtype fails at once
     return made
 
@@ -110,15 +105,7 @@ def transformed(transform: Callable[[Any], Any] | None, made: Any) -> Any:
 class Content(LoaderContent):
     """Columns become tensors, and images pixels."""
 
-    images: Mapping[str, Any] = field(default_factory=dict)
     transform: Callable[[Any], Any] | None = None
-    skips: bool = False
-    """Whether zeros stand in the place of a damaged image."""
-
-    @property
-    def pixels_each(self) -> int:
-        """The bytes of the pixels of a row."""
-        return sum(how.nbytes for how in self.images.values())
 
     def batch(self, parts: list[Any]) -> Any:
         """A batch of parts: a dict of tensors, or a list of bytes."""
@@ -133,28 +120,9 @@ class Content(LoaderContent):
         """What the user's function makes of a batch or row."""
         return transformed(self.transform, made)
 
-    def _shown(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The columns, with pixels of those that `images` names. Workers share the cores, and so
-        each decodes in one thread."""
-        if not self.images:
-            return columns
-        from tfio_store.image import decode_columns
-
-        return decode_columns(
-            columns,
-            self.images,
-            threads=None if get_worker_info() is None else 1,
-            on_corrupt="skip" if self.skips else "raise",
-            path=redacted(self.source) if self.source and is_one(self.source) else "",
-        )
-
-
-def _images(images: Mapping[str, Any] | None, schema: Schema | None) -> Mapping[str, Any]:
-    if images is None:
-        return {}
-    from tfio_store.image import images_of
-
-    return images_of(images, schema)
+    def _shown(self, columns: Any) -> Any:
+        """Workers share the cores, and so each decodes in one thread."""
+        return self.shown(columns, None if get_worker_info() is None else 1)
 
 
 # Rows that were fetched and decoded together, and that a DataLoader makes one batch of.
