@@ -5,7 +5,7 @@ batch.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -86,6 +86,11 @@ def wanted_schema(
     return found
 
 
+_ROWS_AT_ONCE = 256
+_PIXELS_AT_ONCE = 4 << 20
+"""Rows that become Python objects together, and the bytes of their pixels."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoaderContent:
     """``schema`` None: the records themselves, as bytes."""
@@ -123,6 +128,11 @@ class LoaderContent:
     def pixels_each(self) -> int:
         """The bytes of the pixels of a row."""
         return sum(how.nbytes for how in self.images.values())
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows become Python objects together."""
+        return max(1, min(_ROWS_AT_ONCE, _PIXELS_AT_ONCE // (self.pixels_each or 1)))
 
     def decode(self, records: RecordBatch | Iterable[bytes]) -> Any:
         """The columns of records, in which `cut` and `joined` take parts."""
@@ -207,9 +217,19 @@ class Blocks:
         self._at = stop
         return part
 
-    def untake(self, count: int) -> None:
-        """Put back the rows that were taken last."""
-        self._at -= count
+    def made(self, make: Callable[[Any], list[Any]]) -> list[Any]:
+        """Some of the next rows as Python objects, which ``make`` makes of decoded ones; none at
+        the end. Where it raises, they are the next ones again."""
+        while self.left == 0:
+            if self.over:
+                return []
+            self.pull()
+        start = self._at
+        try:
+            return make(self.take(self._content.rows_at_once))
+        except BaseException:
+            self._at = start
+            raise
 
     def state(self, unread: int) -> dict[str, Any]:
         """The reader's state, before ``unread`` of the rows that were taken of its block."""

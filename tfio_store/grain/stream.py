@@ -22,10 +22,6 @@ from tfio_store.storage import Storage
 
 __all__ = ["Stream", "stream"]
 
-_ROWS_AT_ONCE = 256
-_PIXELS_AT_ONCE = 4 << 20
-"""Rows that become Python objects together, and the bytes of their pixels."""
-
 
 def stream(
     source: Source | Mixture,
@@ -335,27 +331,14 @@ class _Steps:
         return objects(batch) if isinstance(batch, list) else batch
 
     def _row(self) -> Any:
-        if self._next == len(self._rows) and not self._fill():
-            return None
+        if self._next == len(self._rows):
+            assert self._blocks is not None
+            self._rows, self._next = self._blocks.made(self._rows_of), 0
+            if not self._rows:
+                return None
         row = self._rows[self._next]
         self._next += 1
         return row
 
-    def _fill(self) -> bool:
-        """Make more rows, if there are any."""
-        blocks = self._blocks
-        assert blocks is not None
-        self._rows, self._next = [], 0
-        while blocks.left == 0:
-            if blocks.over:
-                return False
-            blocks.pull()
-        most = _PIXELS_AT_ONCE // (self._content.pixels_each or 1)
-        count = min(_ROWS_AT_ONCE, max(1, most), blocks.left)
-        part = blocks.take(count)
-        try:
-            self._rows, self._next = rows_of(shown(self._content, part)), 0
-        except BaseException:
-            blocks.untake(count)
-            raise
-        return True
+    def _rows_of(self, part: Any) -> list[Any]:
+        return rows_of(shown(self._content, part))

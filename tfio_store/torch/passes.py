@@ -17,10 +17,6 @@ from tfio_store.torch.workers import carrying_errors
 
 __all__ = ["Batches", "Nothing", "Rows", "Steps"]
 
-_ROWS_AT_ONCE = 256
-_PIXELS_AT_ONCE = 4 << 20
-"""Rows that become Python objects together, and the bytes of their pixels."""
-
 
 class Steps(Iterator[Any]):
     """The records of a pass."""
@@ -112,24 +108,10 @@ class Rows(Steps):
 
     def _step(self) -> Any:
         if self._next == len(self._rows):
-            self._fill()
+            self._rows, self._next = self._blocks.made(self._content.rows), 0
+            if not self._rows:
+                self.ended = True
+                raise StopIteration
         row = self._content.given(self._rows[self._next])
         self._next += 1
         return row
-
-    def _fill(self) -> None:
-        blocks = self._blocks
-        self._rows, self._next = [], 0
-        while blocks.left == 0:
-            if blocks.over:
-                self.ended = True
-                raise StopIteration
-            blocks.pull()
-        most = _PIXELS_AT_ONCE // (self._content.pixels_each or 1)
-        count = min(_ROWS_AT_ONCE, max(1, most), blocks.left)
-        part = blocks.take(count)
-        try:
-            self._rows = self._content.rows(part)
-        except BaseException:
-            blocks.untake(count)
-            raise
