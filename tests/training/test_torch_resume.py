@@ -22,7 +22,7 @@ torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchda
 
 from tfio_store import _loader as loader_blocks  # noqa: E402
 from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
-from tfio_store.torch.content import Content  # noqa: E402
+from tfio_store.torch.tensors import Content  # noqa: E402
 
 ALL = list(range(COUNT))
 SIZE = 32

@@ -10,7 +10,7 @@ except ModuleNotFoundError as _error:
 from tfio_store.torch.episode_windows import EpisodeWindows
 from tfio_store.torch.iterable import TFRecordIterable
 from tfio_store.torch.map import TFRecordMap
-from tfio_store.torch.resharding import reshard
+from tfio_store.torch.states import reshard
 from tfio_store.torch.tensors import NullableTensor, RaggedTensor
 
 __all__ = [

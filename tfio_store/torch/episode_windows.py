@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,21 +19,18 @@ from tfio_store.episodes.features import nested
 from tfio_store.episodes.order import Share, Stage
 from tfio_store.episodes.windows import Windows, batches
 from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
-from tfio_store.read.state import differing, hold_to, together, versions_text
+from tfio_store.read.state import hold_to, versions_text
 from tfio_store.storage.threads import pool
-from tfio_store.torch.content import packed, transformed
 from tfio_store.torch.epochs import Epochs, Ranks
-from tfio_store.torch.iterable import Even, TFRecordIterable
-from tfio_store.torch.passes import Nothing, Steps, WholeColumns
-from tfio_store.torch.states import Saved, Standing
-from tfio_store.torch.tensors import tensors
-from tfio_store.torch.workers import Lent
+from tfio_store.torch.iterable import Even, Nothing, Steps, TFRecordIterable, WholeColumns
+from tfio_store.torch.states import WINDOWS, Saved
+from tfio_store.torch.tensors import tensors, transformed
+from tfio_store.torch.workers import Lent, packed
 
-__all__ = ["FORMAT", "EpisodeWindows", "reshared"]
+__all__ = ["EpisodeWindows"]
 
 Int64Array = npt.NDArray[np.int64]
 
-FORMAT = "EpisodeWindows"
 _VERSION = 1
 _AHEAD = 2
 """The episodes of so many further batches are fetched while a batch is made."""
@@ -205,7 +202,7 @@ class _Standing:
 
     def to_json(self, given: int) -> dict[str, Any]:
         return {
-            FORMAT: _VERSION,
+            WINDOWS: _VERSION,
             "source": self.windows.digest,
             "versions": versions_text(self.windows.dataset),
             "seed": self.seed,
@@ -222,7 +219,7 @@ class _Standing:
         """ValueError where the state is of other windows, of another order, or is none."""
         wanted = self.to_json(0)
         try:
-            for name in (FORMAT, "source", "seed", "epoch", "even", "index", "count"):
+            for name in (WINDOWS, "source", "seed", "epoch", "even", "index", "count"):
                 if state[name] != wanted[name]:
                     raise ValueError(
                         f"it has {name} {state[name]!r}, and the dataset has {wanted[name]!r}"
@@ -356,31 +353,3 @@ def _rows(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
     flat = dict(_flat(batch, ()))
     columns = [column if isinstance(column, list) else column.unbind(0) for column in flat.values()]
     return [nested(dict(zip(flat, row, strict=True))) for row in zip(*columns, strict=True)]
-
-
-def reshared(states: Sequence[Mapping[str, Any]], count: int) -> list[Standing]:
-    """Shares of what the readers of these states, in the order of their shares, have left."""
-    first = states[0]
-    same = ("source", "seed", "epoch", "pool", "even", "count", "stages")
-    for state in states:
-        odd = [name for name in same if state.get(name) != first.get(name)]
-        if odd:
-            raise ValueError(f"states= holds states of different {odd[0]}: they go apart")
-    versions = str(first.get("versions", ""))
-    for number, state in enumerate(states):
-        theirs = str(state.get("versions", ""))
-        if differing(theirs, versions) is not None:
-            raise ValueError(f"states[{number}] was taken of another version of its files")
-        versions = together(theirs, versions)
-    given = [whole_number(state.get("given")) for state in states]
-    if any(each is None for each in given):
-        raise ValueError("states= holds a state that does not say how much was given")
-    stage = {"given": given, "even": first["even"]}
-    made = {
-        **first,
-        "versions": versions,
-        "given": 0,
-        "count": count,
-        "stages": [*first["stages"], stage],
-    }
-    return [Standing(False, {**made, "index": index}) for index in range(count)]

@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex
 
 import torch
 from torch.utils.data import Dataset
+from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source
@@ -15,7 +16,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.record_source import RecordSource, is_number
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.torch.content import Fetched, content_of
+from tfio_store.torch.tensors import Content, content_of
 from tfio_store.torch.workers import Lent, carrying_errors
 
 __all__ = ["TFRecordMap"]
@@ -133,3 +134,45 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<TFRecordMap of {self._records.value!r}>"
+
+
+# Rows that were fetched and decoded together, and that a DataLoader makes one batch of.
+
+
+class Row(dict[str, Any]):
+    """One row of `Fetched`. By this class torch's default collate_fn finds `_collated`."""
+
+
+class Fetched(Sequence[Any]):
+    """``count`` rows of what `Content.decode` gave. Nothing is made of them before it is wanted:
+    rows for a collate_fn of the user's, a batch for the default one."""
+
+    def __init__(self, content: Content, decoded: Mapping[str, Any], count: int) -> None:
+        self._content, self._decoded, self._count = content, decoded, count
+
+    def batch(self) -> dict[str, Any]:
+        """All rows as one batch."""
+        found: dict[str, Any] = self._content.batch([self._decoded])
+        return found
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        at = range(self._count)[index]
+        (row,) = self._content.rows(self._content.cut(self._decoded, at, at + 1))
+        return Row(row)
+
+
+def _collated(batch: Sequence[Row], *, collate_fn_map: Any = None) -> dict[str, Any]:
+    if isinstance(batch, Fetched):
+        return batch.batch()
+    return {
+        name: collate([row[name] for row in batch], collate_fn_map=collate_fn_map)
+        for name in batch[0]
+    }
+
+
+default_collate_fn_map[Row] = _collated

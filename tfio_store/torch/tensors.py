@@ -1,17 +1,24 @@
-"""Makes tensors of decoded columns, without a copy where torch has the dtype."""
+"""Batches and rows as a DataLoader gives them: tensors of decoded columns, or bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.utils.data import get_worker_info
 
+from tfio_store._loader import LoaderContent, Reader
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged, valid_rows
+from tfio_store.read.record_source import RecordSource
+from tfio_store.records.framing import RecordBatch
+from tfio_store.torch.workers import packed
 
-__all__ = ["NullableTensor", "RaggedTensor", "rows_of", "tensors"]
+__all__ = ["Content", "NullableTensor", "RaggedTensor", "content_of", "tensors", "transformed"]
 
 _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
     name: (np.uint8, getattr(torch, name))
@@ -189,3 +196,59 @@ def _slice(ragged: RaggedTensor, start: int, stop: int) -> RaggedTensor:
     if isinstance(values, RaggedTensor):
         return RaggedTensor(_slice(values, first, last), splits - splits[0])
     return RaggedTensor(values[first:last], splits - splits[0])
+
+
+# Records as a DataLoader gives them: their bytes, or tensors of the features.
+
+
+def content_of(
+    source: Any,
+    reader: Reader | RecordSource,
+    schema: SchemaToRead | None,
+    columns: Sequence[str] | None,
+    images: Mapping[str, Any] | None = None,
+    transform: Callable[[Any], Any] | None = None,
+    *,
+    skips: bool = False,
+) -> Content:
+    """As `Content.of`, with what the user's function makes."""
+    if transform is not None and not callable(transform):
+        raise TypeError(f"transform= takes a function, not {transform!r}")
+    found = Content.of(source, reader, schema, columns, images, skips=skips)
+    made = replace(found, transform=transform)
+    made.batch([made.decode(RecordBatch.from_records([]))])  # so that a dtype fails at once
+    return made
+
+
+def transformed(transform: Callable[[Any], Any] | None, made: Any) -> Any:
+    """What the user's function, if there is one, makes of a batch or row."""
+    if transform is None:
+        return made
+    try:
+        return transform(made)
+    except StopIteration as error:  # it would pass for the end of the data
+        raise RuntimeError("transform= raised StopIteration") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Content(LoaderContent):
+    """Columns become tensors, and images pixels."""
+
+    transform: Callable[[Any], Any] | None = None
+
+    def batch(self, parts: list[Any]) -> Any:
+        """A batch of parts: a dict of tensors, or a list of bytes."""
+        joined = self.joined(parts)
+        return joined if self.schema is None else packed(tensors(self._shown(joined)))
+
+    def rows(self, part: Any) -> list[Any]:
+        """The rows of a part, each by itself."""
+        return list(part) if self.schema is None else rows_of(tensors(self._shown(part)))
+
+    def given(self, made: Any) -> Any:
+        """What the user's function makes of a batch or row."""
+        return transformed(self.transform, made)
+
+    def _shown(self, columns: Any) -> Any:
+        """Workers share the cores, and so each decodes in one thread."""
+        return self.shown(columns, None if get_worker_info() is None else 1)
