@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import get_worker_info
 
-from tfio_store.dataset.checks import check_positive, whole_number
+from tfio_store.dataset.checks import whole_number
 from tfio_store.episodes.decoding import Episode
 from tfio_store.episodes.features import nested
 from tfio_store.episodes.order import Share, Stage
@@ -21,9 +21,8 @@ from tfio_store.episodes.windows import Windows, batches
 from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
 from tfio_store.read.state import hold_to, versions_text
 from tfio_store.storage.threads import pool
-from tfio_store.torch.epochs import Epochs, Ranks
-from tfio_store.torch.iterable import Even, Nothing, Steps, TFRecordIterable, WholeColumns
-from tfio_store.torch.states import WINDOWS, Saved
+from tfio_store.torch.iterable import Even, Steps, TFRecordIterable, WholeColumns
+from tfio_store.torch.states import WINDOWS
 from tfio_store.torch.tensors import tensors, transformed
 from tfio_store.torch.workers import Lent, packed
 
@@ -112,12 +111,15 @@ class EpisodeWindows(TFRecordIterable):
                 "windows= takes what tfio_store.Episodes(url).windows(...) made, not "
                 f"{type(windows).__name__}"
             )
-        if batch_size is not None:
-            check_positive("batch_size=", batch_size, also=" of windows, or None")
-        if num_workers:
-            check_positive("num_workers=", num_workers, also=", 0 or None")
-        if drop_last and batch_size is None:
-            raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
+        self._set_up(
+            batch_size=batch_size,
+            drop_last=drop_last,
+            even=even,
+            rank=rank,
+            world_size=world_size,
+            num_workers=num_workers,
+            of="windows",
+        )
         if transform is not None and not callable(transform):
             raise TypeError(f"transform= takes a function, not {transform!r}")
         if even not in (None, "pad", "drop"):
@@ -130,42 +132,24 @@ class EpisodeWindows(TFRecordIterable):
             windows.pool  # noqa: B018 - looks at an episode, here and not in each worker
         self._windows = Lent(windows)
         self._made = _Made(transform, batch_size, drop_last, on_corrupt == "skip")
-        self._batch_size, self._drop_last = batch_size, drop_last
         self._seed = int(seed) if shuffle else None
-        self._even = even
-        self._ranks = Ranks.given(rank, world_size)
-        self._num_workers = num_workers
-        self._epochs = Epochs()
-        self._begun = 0
-        self._running = None
-        self._restored = None
-        self._started_by = None
 
     @property
     def schema(self) -> None:
         """None: what a batch holds is said by the features of the episodes."""
         return None
 
-    def _steps_of(self, index: int, count: int) -> int:
-        windows = len(self._windows_of(self._epochs.next, index, count).share)
-        if self._batch_size is None:
-            return windows
-        each = self._batch_size
-        return windows // each if self._drop_last else -(-windows // each)
+    def _rows_of(self, index: int, count: int) -> int:
+        return len(self._windows_of(self._epochs.next, index, count).share)
 
     def _windows_of(self, epoch: int, index: int, count: int) -> _Standing:
         windows = self._windows.value
         pool = 0 if self._seed is None else windows.pool
         return _Standing(windows, self._seed, epoch, pool, self._even, index, count)
 
-    def _steps(self, epoch: int, index: int, count: int, saved: Saved | None) -> Steps:
-        standing = None if saved is None else saved.share(index, count)
-        if standing is not None and standing.ended:
-            return Nothing(standing.reader)
+    def _begin(self, epoch: int, index: int, count: int, state: Mapping[str, Any] | None) -> Steps:
         at = self._windows_of(epoch, index, count)
-        if standing is not None:
-            at = at.restored(standing.reader)
-        return _WindowSteps(at, self._made)
+        return _WindowSteps(at if state is None else at.restored(state), self._made)
 
     def __repr__(self) -> str:
         return f"<EpisodeWindows of {self._windows.value!r}>"

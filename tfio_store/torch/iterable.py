@@ -130,12 +130,15 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
-        if batch_size is not None:
-            check_positive("batch_size=", batch_size, also=" of rows, or None")
-        if num_workers:
-            check_positive("num_workers=", num_workers, also=", 0 or None")
-        if drop_last and batch_size is None:
-            raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
+        self._set_up(
+            batch_size=batch_size,
+            drop_last=drop_last,
+            even=even,
+            rank=rank,
+            world_size=world_size,
+            num_workers=num_workers,
+            of="rows",
+        )
         reader = reader_of(
             source,
             compression=compression,
@@ -149,12 +152,32 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._content = content_of(
             source, reader, schema, columns, images, transform, skips=on_corrupt != "raise"
         )
-        self._batch_size, self._drop_last = batch_size, drop_last
         self._shuffle = (seed, window) if shuffle else None
+        self._reader = Lent(reader)
+        self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
+
+    def _set_up(
+        self,
+        *,
+        batch_size: int | None,
+        drop_last: bool,
+        even: Even | None,
+        rank: int | None,
+        world_size: int | None,
+        num_workers: int | None,
+        of: str,
+    ) -> None:
+        """Take the arguments of these names, and begin no pass yet. ``of``: what a batch is of."""
+        if batch_size is not None:
+            check_positive("batch_size=", batch_size, also=f" of {of}, or None")
+        if num_workers:
+            check_positive("num_workers=", num_workers, also=", 0 or None")
+        if drop_last and batch_size is None:
+            raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
+        self._batch_size, self._drop_last = batch_size, drop_last
         self._even = even
         self._ranks = Ranks.given(rank, world_size)
         self._num_workers = num_workers
-        self._reader = Lent(reader)
         self._epochs = Epochs()
         self._begun = 0
         """How many passes have begun in this process, and in the one that it was forked from."""
@@ -164,7 +187,6 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         """The state that `load_state_dict` was given in a worker."""
         self._started_by: tuple[int, Ranks] | None = None
         """The process that this one was started by, if not forked, and which rank that is."""
-        self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
 
     @property
     def schema(self) -> Schema | None:
@@ -213,12 +235,17 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         return True
 
     def _steps_of(self, index: int, count: int) -> int:
+        rows = self._rows_of(index, count)
+        if self._batch_size is None:
+            return rows
+        return rows // self._batch_size if self._drop_last else -(-rows // self._batch_size)
+
+    def _rows_of(self, index: int, count: int) -> int:
+        """How many rows a share has in the next epoch."""
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
             raise TypeError("len() is not known: the source is a stream, or on_corrupt= may skip")
-        if self._batch_size is None:
-            return records
-        return records // self._batch_size if self._drop_last else -(-records // self._batch_size)
+        return records
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
         """A reader of one share, at the beginning of an epoch."""
@@ -266,9 +293,13 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         standing = None if saved is None else saved.share(index, count)
         if standing is not None and standing.ended:
             return Nothing(standing.reader)
+        return self._begin(epoch, index, count, None if standing is None else standing.reader)
+
+    def _begin(self, epoch: int, index: int, count: int, state: Mapping[str, Any] | None) -> Steps:
+        """A pass over a share, from its beginning or from a state of its reader."""
         reader = self._share(epoch, index, count)
-        if standing is not None:
-            reader.restore(standing.reader)
+        if state is not None:
+            reader.restore(state)
         if self._batch_size is None:
             return Rows(reader, self._content)
         return Batches(reader, self._content, self._batch_size, self._drop_last)

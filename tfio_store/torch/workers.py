@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from multiprocessing.context import get_spawning_popen
@@ -119,8 +119,7 @@ def _pickled(value: Any) -> tuple[bytes, Any, list[tuple[int, int]]]:
         return False
 
     head = pickle.dumps(value, protocol=5, buffer_callback=keep)
-    sizes = [-(-raw.nbytes // _ALIGNED) * _ALIGNED for raw in arrays]
-    starts = list(accumulate(sizes, initial=0))
+    starts = _starts(arrays)
     memory = torch.empty(starts.pop(), dtype=torch.uint8).share_memory_()
     into = memoryview(memory.numpy())
     spans = []
@@ -128,6 +127,12 @@ def _pickled(value: Any) -> tuple[bytes, Any, list[tuple[int, int]]]:
         into[start : start + raw.nbytes] = raw
         spans.append((start, start + raw.nbytes))
     return head, memory, spans
+
+
+def _starts(pieces: Iterable[Any]) -> list[int]:
+    """Where arrays or tensors begin in one memory, and where the last of them ends."""
+    sizes = (-(-piece.nbytes // _ALIGNED) * _ALIGNED for piece in pieces)
+    return list(accumulate(sizes, initial=0))
 
 
 def _borrowed(head: bytes, memory: Any, spans: list[tuple[int, int]]) -> Lent[Any]:
@@ -149,8 +154,7 @@ def packed(batch: dict[str, Any]) -> dict[str, Any]:
     found: list[torch.Tensor] = []
     for column in batch.values():
         _collect(column, found)
-    sizes = [-(-tensor.nbytes // _ALIGNED) * _ALIGNED for tensor in found]
-    starts = list(accumulate(sizes, initial=0))
+    starts = _starts(found)
     if not starts[-1]:
         return batch
     storage = torch.UntypedStorage._new_shared(starts[-1])
