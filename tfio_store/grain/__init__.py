@@ -7,8 +7,7 @@ except ModuleNotFoundError as _error:
         "tfio_store.grain needs Grain: pip install 'tfio_store[grain]'", name=_error.name
     ) from _error
 
-from tfio_store.grain.elastic import elastic
-from tfio_store.grain.rows import source, together
+from tfio_store.grain.rows import elastic, source, together
 from tfio_store.grain.stream import stream
 
 __all__ = ["elastic", "source", "stream", "together"]
