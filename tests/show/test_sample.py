@@ -13,8 +13,7 @@ from tests.servers.place import Place
 from tests.show import datasets
 from tests.support.million import write_many
 from tfio_store.show import strata
-from tfio_store.show.kept import open_source
-from tfio_store.show.sample import Sample, take_sample
+from tfio_store.show.sample import Sample, open_source, take_sample
 from tfio_store.storage import Storage
 
 

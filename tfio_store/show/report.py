@@ -12,10 +12,9 @@ from tfio_store.dataset.checks import counted
 from tfio_store.dataset.source import Source
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.facts import facts_of
-from tfio_store.show.kept import open_source
 from tfio_store.show.model import Facts, Finding
 from tfio_store.show.page import frame_of, page_of, save_page
-from tfio_store.show.sample import take_sample
+from tfio_store.show.sample import open_source, take_sample
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.write.progress import OnProgress, check_on_progress

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfio_store.show.findings.of_features import class_findings, feature_findings, string_findings
+from tfio_store.show.findings.of_features import (
+    class_findings,
+    feature_findings,
+    media_findings,
+    string_findings,
+)
 from tfio_store.show.findings.of_files import file_findings, record_findings
-from tfio_store.show.findings.of_media import media_findings
 from tfio_store.show.model import Finding, ShardSizes
 from tfio_store.show.sample import Sample
 
