@@ -116,8 +116,7 @@ def test_a_jpeg_of_very_many_scans_is_not_decoded(tmp_path: Path) -> None:
 MEASURE = """
 import re, sys
 from tfio_store.show.facts import facts_of
-from tfio_store.show.sample import open_source
-from tfio_store.show.sample import take_sample
+from tfio_store.show.sample import open_source, take_sample
 from tfio_store.storage import Storage
 facts_of(take_sample(open_source(sys.argv[1], Storage())))
 with open("/proc/self/status") as status:

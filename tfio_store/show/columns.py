@@ -17,9 +17,11 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.decoding import splits_of
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
+from tfio_store.show.media_types import visible
 from tfio_store.tables.infer import EMPTY_EXAMPLES
 
 if TYPE_CHECKING:
@@ -27,9 +29,18 @@ if TYPE_CHECKING:
 else:
     _example = load("example", "tfio_store.example._example", "tfio_store.example.pure")
 
-__all__ = ["DTYPES", "Column", "Decoded", "Key", "decoded", "name_of"]
+__all__ = [
+    "Column",
+    "Decoded",
+    "Key",
+    "class_shown",
+    "decoded",
+    "is_pixels",
+    "name_of",
+    "raw_numbers",
+]
 
-DTYPES = {0: "none", 1: "bytes", 2: "float32", 3: "int64"}
+_DTYPES = {0: "none", 1: "bytes", 2: "float32", 3: "int64"}
 
 _BYTES, _FLOATS = 1, 2
 _FEATURES, _LISTS = 1, 2
@@ -208,7 +219,7 @@ class _Decoder:
                 counts = spans.counts(i, kind) if kind else np.zeros(len(rows), np.int64)
                 values = self._values(spans, i, kind, splits_of(counts))
                 lengths = None
-            yield Column(key, DTYPES[kind], rows[has], counts[has], values, batch.buffer, lengths)
+            yield Column(key, _DTYPES[kind], rows[has], counts[has], values, batch.buffer, lengths)
 
     def _values(self, spans: Any, column: int, kind: int, splits: Int64Array) -> npt.NDArray[Any]:
         """Flat values. Records without any add nothing."""
@@ -223,3 +234,49 @@ class _Decoder:
         read = spans.floats if kind == _FLOATS else spans.int64s
         found: npt.NDArray[Any] = read(column, splits=splits)
         return found
+
+
+# What a schema says of the values that records hold.
+
+
+def raw_numbers(
+    feature: Feature | None, values: list[bytes]
+) -> tuple[npt.NDArray[Any], int] | None:
+    """The numbers that byte strings hold by a schema, and how many times are none (NaT). None if
+    the schema has bytes, pixels, or what these bytes can't be."""
+    if feature is None or not feature.raw or is_pixels(feature):
+        return None
+    try:
+        dtype = feature.item_dtype()
+    except (ValueError, TypeError, ImportError):
+        return None
+    joined = b"".join(values)
+    if len(joined) % dtype.itemsize:
+        return None
+    found = np.frombuffer(joined, dtype)
+    if dtype.kind in "mM":
+        missing = np.isnat(found)
+        return found[~missing].view(np.int64), int(missing.sum())
+    if dtype.kind == "b":
+        return found.view(np.uint8).astype(np.int64), 0
+    if dtype.kind in "iuf":
+        return found, 0
+    return (found.astype(np.float32), 0) if "float" in dtype.name else None
+
+
+def is_pixels(feature: Feature | None) -> bool:
+    """Whether a schema says raw bytes of an image: [h, w], or [h, w, 1 to 4]."""
+    if feature is None or feature.dtype != "uint8" or not feature.raw:
+        return False
+    shape = feature.shape
+    if None in shape or len(shape) not in (2, 3) or 0 in shape:
+        return False
+    return len(shape) == 2 or shape[2] in (1, 2, 3, 4)
+
+
+def class_shown(value: int, feature: Feature | None, most: int = 60) -> str:
+    """``7``; of a class that has a name ``7 (ship)``, with so many letters of it at most."""
+    kind = None if feature is None else feature.kind
+    if isinstance(kind, ClassLabel) and 0 <= value < len(kind.names):
+        return f"{value} ({visible(kind.names[value])[:most]})"
+    return str(value)

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ClassLabel, Feature, Image
+from tfio_store.show.columns import class_shown, is_pixels
 from tfio_store.show.media_types import is_audio, is_image, shown_value, visible
 from tfio_store.show.model import FeatureFacts, Histogram, Top
-from tfio_store.show.tally import FeatureTally, is_pixels
+from tfio_store.show.tally import FeatureTally
 from tfio_store.tables.held_numbers import Held, quantiles
 
 __all__ = ["facts_of_feature", "role_of", "said", "shown_name"]
@@ -235,8 +236,9 @@ def top_of(tally: FeatureTally) -> tuple[Top, ...]:
     """The values that occur most often, if any does twice."""
     strings = tally.strings
     if tally.classes and tally.numbers.count:
-        names = _class_names(tally)
-        return tuple(Top(_named(value, names), count) for value, count in _most(tally.classes))
+        return tuple(
+            Top(class_shown(value, tally.feature), count) for value, count in _most(tally.classes)
+        )
     if strings.counted and strings.lengths.count:
         return tuple(
             Top(_text(strings.value_of(name), strings.is_digest(name)), count)
@@ -254,15 +256,3 @@ def _most(counted: Counter[Value]) -> list[tuple[Value, int]]:
 def _text(value: bytes, cut: bool) -> str:
     text = shown_value(value)
     return text + "…" * (cut and not text.endswith("…"))
-
-
-def _class_names(tally: FeatureTally) -> tuple[str, ...]:
-    kind = None if tally.feature is None else tally.feature.kind
-    return kind.names if isinstance(kind, ClassLabel) else ()
-
-
-def _named(value: int, names: tuple[str, ...]) -> str:
-    """``7``; of a class that has a name ``7 (ship)``."""
-    if 0 <= value < len(names):
-        return f"{value} ({visible(names[value])[:60]})"
-    return str(value)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.codec import infer_features
-from tfio_store.example.feature import ClassLabel, Feature
+from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, Decoded, decoded, name_of
+from tfio_store.show.columns import (
+    Column,
+    Decoded,
+    class_shown,
+    decoded,
+    is_pixels,
+    name_of,
+    raw_numbers,
+)
 from tfio_store.show.media_types import (
     MOST_LETTERS,
     excerpt,
@@ -24,9 +31,8 @@ from tfio_store.show.media_types import (
     is_image,
     media_type,
     shown_value,
-    visible,
 )
-from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.tally import RECORD
 from tfio_store.show.thumbnails import Look, look_at, look_at_pixels, pixel_shape
 
 __all__ = ["Candidate", "Gallery", "single_values", "spread"]
@@ -36,46 +42,29 @@ __all__ = ["Candidate", "Gallery", "single_values", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordValue:
-    """One feature of a record. Of numbers there are ``numbers``, of byte strings ``strings``; the
-    other one is None. ``steps`` counts the steps of a feature list. ``feature`` is what the schema
-    says, if it says anything."""
+class SingleValue:
+    """The only value of a feature in a record. ``dtype`` is that in the record; ``feature`` is what
+    the schema says, if it says anything."""
 
     name: str
     dtype: str
-    count: int
-    numbers: npt.NDArray[Any] | None
-    strings: list[bytes] | None
-    steps: int | None
+    value: int | float | bytes
     feature: Feature | None
 
     def shown(self, most: int = 100) -> str:
-        """The values in a line, as `Top.value` has them: ``0.5, 1.5, …``."""
-        texts = list(self._texts(most))
-        line = ", ".join(texts[: 1 if self.strings else 8])
-        return line + ", …" * (self.count > (1 if self.strings else 8))
-
-    def _texts(self, most: int) -> Iterator[str]:
-        if self.strings is not None:
-            yield from (shown_value(value, most) for value in self.strings[:1])
-        elif self.numbers is not None:
-            yield from (shown_number(v, self.feature) for v in self.numbers[:8].tolist())
-
-
-def shown_number(value: float, feature: Feature | None) -> str:
-    """A number as text; of a class that has a name with it, of a time as ISO 8601."""
-    kind = None if feature is None else feature.kind
-    if isinstance(kind, ClassLabel) and isinstance(value, int) and 0 <= value < len(kind.names):
-        return f"{value} ({visible(kind.names[value])[:60]})"
-    is_time = feature is not None and feature.dtype.startswith("datetime64[")
-    if feature is not None and is_time and isinstance(value, int):  # a record may hold floats
-        return str(np.int64(value).view(feature.dtype))
-    return shown_value(value)
+        """The value as `Top.value` has it: of a class that has a name with it, of a time as ISO
+        8601."""
+        value, feature = self.value, self.feature
+        if not isinstance(value, int):  # a record may hold floats where the schema has times
+            return shown_value(value, most)
+        if feature is not None and feature.dtype.startswith("datetime64["):
+            return str(np.int64(value).view(feature.dtype))
+        return class_shown(value, feature)
 
 
 def single_values(
     batch: RecordBatch, row: int, schema: Schema | None, *, most: int, longest: int
-) -> tuple[RecordValue, ...]:
+) -> tuple[SingleValue, ...]:
     """The features of one record of a batch that have one value each, at most so many, without
     byte strings longer than that. Nothing else is decoded."""
     one = batch[row : row + 1]
@@ -93,21 +82,20 @@ def single_values(
     return _values(found, schema)
 
 
-def _values(found: Decoded, schema: Schema | None) -> tuple[RecordValue, ...]:
+def _values(found: Decoded, schema: Schema | None) -> tuple[SingleValue, ...]:
     values = []
     for column in found.columns:
         name = name_of(column.key)
         feature = None if schema is None else schema.get(name)
-        strings = list(column.strings()) if column.dtype == "bytes" else None
-        numbers = None if column.dtype == "bytes" else column.values
-        if strings and feature is not None and feature.raw and not is_pixels(feature):
-            raw = raw_numbers(feature, strings)
-            if raw is not None:
-                numbers, strings = raw[0], None
-        steps = None if column.steps is None else int(column.steps.sum())
-        count = int(column.counts.sum())
-        if len(column.rows):
-            values.append(RecordValue(name, column.dtype, count, numbers, strings, steps, feature))
+        held: list[Any]
+        if column.dtype == "bytes":
+            held = list(column.strings())
+            raw = raw_numbers(feature, held)
+            held = held if raw is None else raw[0].tolist()
+        else:
+            held = column.values.tolist()
+        if len(held) == 1:
+            values.append(SingleValue(name, column.dtype, held[0], feature))
     return tuple(sorted(values, key=lambda value: value.name))
 
 
@@ -248,17 +236,13 @@ class Gallery:
             self.candidates["text"].append(made)
 
     def _shape(
-        self, name: str, data: bytes, beside: Sequence[RecordValue]
+        self, name: str, data: bytes, beside: Sequence[SingleValue]
     ) -> tuple[int, ...] | None:
         """The shape of raw pixels: by the schema, or by the features beside them."""
         feature = None if self._schema is None else self._schema.get(name)
         if not data or (media_type(data[:4096]) is not None and not is_pixels(feature)):
             return None
-        single = {
-            value.name.lower(): int(value.numbers[0])
-            for value in beside
-            if value.dtype == "int64" and value.numbers is not None and value.count == 1
-        }
+        single = {each.name.lower(): int(each.value) for each in beside if each.dtype == "int64"}
         found = pixel_shape(len(data), feature, single)
         if found is not None and not is_pixels(feature):
             self.pixels[name] = self.pixels.get(name, 0) + 1
@@ -308,21 +292,19 @@ def _looks_like_text(head: bytes) -> bool:
     return bool(head) and not text.startswith("0x") and "\\x" not in text
 
 
-def _captions(beside: Sequence[RecordValue], name: str) -> tuple[tuple[str, str], ...]:
+def _captions(beside: Sequence[SingleValue], name: str) -> tuple[tuple[str, str], ...]:
     """The single values of the record's other features: classes first, then what is short."""
     captions = [
         (value.feature is None or value.feature.kind is None, value.dtype == "bytes", value)
         for value in beside
-        if value.name != name and value.count == 1 and _is_short(value)
+        if value.name != name and not _is_media(value)
     ]
     captions.sort(key=lambda each: each[:2])
     return tuple((each.name[:80], each.shown(80)) for _, _, each in captions[:_MOST_CAPTIONS])
 
 
-def _is_short(value: RecordValue) -> bool:
-    if value.strings is None:
-        return value.numbers is not None and len(value.numbers) == 1
-    return media_type(value.strings[0]) is None
+def _is_media(value: SingleValue) -> bool:
+    return isinstance(value.value, bytes) and media_type(value.value) is not None
 
 
 def _cut_wav(data: bytes) -> bytes:

@@ -16,7 +16,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, Key, decoded, name_of
+from tfio_store.show.columns import Column, Key, decoded, name_of, raw_numbers
 from tfio_store.show.strings import Issue, Strings
 from tfio_store.tables.held_numbers import Budget, Held
 
@@ -331,41 +331,6 @@ class Tallies:
             noted = tally.class_rows.setdefault(value, [])
             if len(noted) < 8 and row >= 0:
                 noted.append(row)
-
-
-def raw_numbers(
-    feature: Feature | None, values: list[bytes]
-) -> tuple[npt.NDArray[Any], int] | None:
-    """The numbers that byte strings hold by a schema, and how many times are none (NaT). None if
-    the schema has bytes, pixels, or what these bytes can't be."""
-    if feature is None or not feature.raw or is_pixels(feature):
-        return None
-    try:
-        dtype = feature.item_dtype()
-    except (ValueError, TypeError, ImportError):
-        return None
-    joined = b"".join(values)
-    if len(joined) % dtype.itemsize:
-        return None
-    found = np.frombuffer(joined, dtype)
-    if dtype.kind in "mM":
-        missing = np.isnat(found)
-        return found[~missing].view(np.int64), int(missing.sum())
-    if dtype.kind == "b":
-        return found.view(np.uint8).astype(np.int64), 0
-    if dtype.kind in "iuf":
-        return found, 0
-    return (found.astype(np.float32), 0) if "float" in dtype.name else None
-
-
-def is_pixels(feature: Feature | None) -> bool:
-    """Whether a schema says raw bytes of an image: [h, w], or [h, w, 1 to 4]."""
-    if feature is None or feature.dtype != "uint8" or not feature.raw:
-        return False
-    shape = feature.shape
-    if None in shape or len(shape) not in (2, 3) or 0 in shape:
-        return False
-    return len(shape) == 2 or shape[2] in (1, 2, 3, 4)
 
 
 def _hold_to_schema(tally: FeatureTally, column: Column, rows: Int64Array) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
+from tfio_store.show.columns import is_pixels
 from tfio_store.show.media_types import image_size, is_image, media_type, visible
-from tfio_store.show.tally import is_pixels
 
 __all__ = ["Look", "look_at", "look_at_pixels", "pixel_shape", "png_of"]
 

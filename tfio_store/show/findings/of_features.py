@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ClassLabel, Feature
+from tfio_store.show.columns import class_shown
 from tfio_store.show.features import role_of, said, shown_name
 from tfio_store.show.gallery import Candidate
-from tfio_store.show.media_types import shown_value, visible
+from tfio_store.show.media_types import shown_value
 from tfio_store.show.model import Finding, Level, counted, number, percent
 from tfio_store.show.sample import Sample
 from tfio_store.show.strings import Issue
@@ -56,10 +57,7 @@ def class_text(tally: FeatureTally, value: Any) -> str:
     """A class as a finding names it."""
     if isinstance(value, bytes):
         return shown_value(tally.strings.value_of(value), 40)
-    kind = None if tally.feature is None else tally.feature.kind
-    if isinstance(kind, ClassLabel) and 0 <= value < len(kind.names):
-        return f"{value} ({visible(kind.names[value])[:40]})"
-    return str(value)
+    return class_shown(value, tally.feature, 40)
 
 
 def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Finding]:
