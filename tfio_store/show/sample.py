@@ -27,7 +27,7 @@ from tfio_store.records.framing import (
     RecordBatch,
 )
 from tfio_store.show.gallery import Gallery
-from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
+from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted, stored_bytes
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import Plan, chosen
 from tfio_store.show.tally import MOST_NAMES, Tallies
@@ -209,16 +209,22 @@ class Sample:
         self.gallery = Gallery(opened.schema, seed)
         self.counted: dict[int, int] = {}
         """Records of files that were read whole."""
-        self._scope = Scope(0, plan.of_blocks, plan.spots, 0, None, 0, full, seed, ())
+        self.blocks = 0
+        """How many blocks or spots were read."""
+        self._plan, self._full, self._seed = plan, full, seed
 
     @property
     def scope(self) -> Scope:
         """The part that was looked at."""
-        return replace(
-            self._scope,
+        return Scope(
+            blocks=self.blocks,
+            of_blocks=self._plan.of_blocks,
+            spots=self._plan.spots,
             records=self.records,
-            nbytes=self.nbytes,
             of_records=self.of_records,
+            nbytes=self.nbytes,
+            full=self._full,
+            seed=self._seed,
             left_out=tuple(self.left_out),
         )
 
@@ -269,23 +275,22 @@ def take_sample(
     check_from_1("blocks", blocks)
     plan = chosen(opened.dataset, blocks=blocks, seed=seed, full=full)
     sample = Sample(opened, plan, seed=seed, full=full)
-    _Pass(sample, plan, seed, max_record_bytes).run(on_progress)
+    _Pass(sample, plan, seed, full, max_record_bytes).run(on_progress)
     return sample
 
 
 class _Pass:
     """Reads a plan, and fills a sample."""
 
-    def __init__(self, sample: Sample, plan: Plan, seed: int, limit: int) -> None:
+    def __init__(self, sample: Sample, plan: Plan, seed: int, full: bool, limit: int) -> None:
         self._sample = sample
         self._plan = plan
-        self._full = sample.scope.full
+        self._full = full
         self._chance = np.random.default_rng([seed, 2])
         dataset = sample.dataset
         self._reading = Reading(dataset, max_record_bytes=limit, unreadable=plan.unreadable)
         self._before, self._total = _bytes_before(dataset)
         self._counts = _Counts(dataset, self._reading.whole)
-        self._picks = 0
         self._thinned = 0
         self._expected = max(1, plan.count)
         self._most = max(1, _MOST_RECORDS // self._expected)
@@ -296,7 +301,7 @@ class _Pass:
         whole = sample.dataset.num_records if self._full else None
         for piece in self._reading.pieces(self._plan.picks):
             self._take(piece)
-            self._picks += piece.last
+            sample.blocks += piece.last
             framed = sample.nbytes + FRAME_OVERHEAD * sample.records
             if on_progress is not None:
                 on_progress(Progress(sample.records, framed, 0, whole))
@@ -312,7 +317,7 @@ class _Pass:
         self._size(piece, at)
         sample.records += len(piece.batch)
         sample.nbytes += piece.batch.nbytes
-        progress = min(1.0, (self._picks + piece.share) / self._expected)
+        progress = min(1.0, (sample.blocks + piece.share) / self._expected)
         rows = sample.kept.add(piece, self._counts.of(piece), at, progress)
         sample.look(piece.batch, rows, progress)
 
@@ -355,7 +360,6 @@ class _Pass:
         sizes = sample.sizes
         while len(sizes) > _MOST_SIZES:
             del sizes[1::2]
-        sample._scope = replace(sample._scope, blocks=self._picks)
         for shard, region in reading.damage[:_MOST_DAMAGE]:
             known = sample.dataset.shard(shard)
             name = redacted(known.url)
@@ -427,13 +431,12 @@ class _Counts:
 def _bytes_before(dataset: Dataset) -> tuple[Int64Array, int]:
     """The stored bytes of all shards before each, less those before a part of a shard; and of
     all."""
-    paged = dataset.paged
-    if paged is not None:
-        (nbytes,) = paged.columns("nbytes")
-        return np.cumsum(nbytes) - nbytes, int(nbytes.sum())
-    nbytes = np.array([shard.part_nbytes for shard in dataset.shards], np.int64)
-    skipped = [
-        0 if shard.blocks is None or not len(shard.blocks) else int(shard.blocks.offsets[0])
-        for shard in dataset.shards
-    ]
-    return np.cumsum(nbytes) - nbytes - np.array(skipped, np.int64), int(nbytes.sum())
+    nbytes = stored_bytes(dataset)
+    before = np.cumsum(nbytes) - nbytes
+    if dataset.paged is None:
+        skipped = [
+            0 if shard.blocks is None or not len(shard.blocks) else int(shard.blocks.offsets[0])
+            for shard in dataset.shards
+        ]
+        before -= np.array(skipped, np.int64)
+    return before, int(nbytes.sum())

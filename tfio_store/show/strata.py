@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.records.arrays import Int64Array
-from tfio_store.show.model import counted, number
+from tfio_store.show.model import counted, number, stored_bytes
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
@@ -121,12 +121,10 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
 def _sizes(dataset: Dataset) -> tuple[Int64Array, npt.NDArray[np.bool_], int | None]:
     """Each shard's stored bytes, and whether its blocks are known; and how many blocks there
     are in all, if that is."""
-    paged = dataset.paged
-    if paged is not None:
-        (nbytes,) = paged.columns("nbytes")
-        return nbytes, np.ones(len(nbytes), bool), paged.blocks
+    nbytes = stored_bytes(dataset)
+    if dataset.paged is not None:
+        return nbytes, np.ones(len(nbytes), bool), dataset.paged.blocks
     shards = dataset.shards
-    nbytes = np.array([shard.part_nbytes for shard in shards], np.int64)
     known = np.array([shard.blocks is not None for shard in shards], bool)
     counts = [len(shard.blocks) for shard in shards if shard.blocks is not None]
     return nbytes, known, sum(counts) if known.all() else None
