@@ -37,6 +37,7 @@ __all__ = [
     "decoded",
     "is_pixels",
     "name_of",
+    "owners_of",
     "raw_numbers",
 ]
 
@@ -85,9 +86,13 @@ class Column:
 
     def owners(self, places: Int64Array) -> Int64Array:
         """The rows of the batch whose values are at these places."""
-        ends = np.cumsum(self.counts)
-        found: Int64Array = self.rows[np.searchsorted(ends, places, side="right")]
-        return found
+        return owners_of(self.rows, self.counts, places)
+
+
+def owners_of(rows: Int64Array, counts: Int64Array, places: Int64Array) -> Int64Array:
+    """Those of ``rows``, each of which has so many values, whose values are at these places."""
+    found: Int64Array = rows[np.searchsorted(np.cumsum(counts), places, side="right")]
+    return found
 
 
 @dataclass(slots=True)

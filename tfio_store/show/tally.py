@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from operator import le, ne
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, Key, decoded, name_of, raw_numbers
+from tfio_store.show.columns import Column, Key, decoded, name_of, owners_of, raw_numbers
 from tfio_store.show.strings import Issue, Strings
 from tfio_store.tables.held_numbers import Budget, Held
 
@@ -131,17 +132,8 @@ class FeatureTally:
         return max(found)[1] if found else "none"
 
 
-class _Owners:
-    """Finds the rows of the records that values are of."""
-
-    def __init__(self, rows: Int64Array, counts: Int64Array) -> None:
-        self._rows = rows
-        self._ends = np.cumsum(counts)
-
-    def of(self, values: Int64Array) -> Int64Array:
-        """The rows of the values at these places."""
-        found: Int64Array = self._rows[np.searchsorted(self._ends, values, side="right")]
-        return found
+Owners: TypeAlias = "Callable[[Int64Array], Int64Array]"
+"""Finds the rows of the records that the values at some places are of."""
 
 
 class Tallies:
@@ -246,7 +238,7 @@ class Tallies:
         if column.dtype == "bytes":
             self._add_strings(tally, column, rows)
         elif len(column.values):
-            self._add_numbers(tally, column.values, _Owners(mine, column.counts))
+            self._add_numbers(tally, column.values, partial(owners_of, mine, column.counts))
             if tally.singles and column.steps is None and column.dtype == "int64":
                 values = column.values
                 ends = values[[0, -1]].tolist()
@@ -293,18 +285,18 @@ class Tallies:
         tally.singles = tally.singles and not more
         single = bool((column.counts == 1).all()) and len(numbers) % len(column.rows) == 0
         counts = np.full(len(column.rows), len(numbers) // len(column.rows))
-        owners = _Owners(rows[column.rows], counts) if single else None
+        owners = partial(owners_of, rows[column.rows], counts) if single else None
         self._add_numbers(tally, numbers, owners)
         tally.strings.lengths.add(column.values[:, 1])
 
     def _add_numbers(
-        self, tally: FeatureTally, values: npt.NDArray[Any], owners: _Owners | None
+        self, tally: FeatureTally, values: npt.NDArray[Any], owners: Owners | None
     ) -> None:
         tally.numbers.add(values)
         if values.dtype.kind == "f":
             odd = np.flatnonzero(~np.isfinite(values))
             if len(odd) and owners is not None:
-                for row in owners.of(odd).tolist():
+                for row in owners(odd).tolist():
                     tally.not_numbers.note(row)
             tally.classes = None
         elif tally.classes is not None and len(values) > _MOST_AT_ONCE and not tally.singles:
@@ -313,7 +305,7 @@ class Tallies:
             self._count_classes(tally, values, owners)
 
     def _count_classes(
-        self, tally: FeatureTally, values: npt.NDArray[Any], owners: _Owners | None
+        self, tally: FeatureTally, values: npt.NDArray[Any], owners: Owners | None
     ) -> None:
         assert tally.classes is not None
         before = len(tally.classes)
@@ -327,7 +319,7 @@ class Tallies:
         if count > _MOST_CLASSES_WITH_ROWS or owners is None:
             tally.class_rows = {}
             return
-        for value, row in zip(found.tolist(), owners.of(first).tolist(), strict=True):
+        for value, row in zip(found.tolist(), owners(first).tolist(), strict=True):
             noted = tally.class_rows.setdefault(value, [])
             if len(noted) < 8 and row >= 0:
                 noted.append(row)
