@@ -10,6 +10,9 @@
   const INK = "var(--ink)";
   const TICK_WIDTH = 70;
   const WIDEST_SHARD = 60;
+  /** The margins of charts without names on their axes, and of those with some. */
+  const BARE = { marginLeft: 44, marginRight: 16, marginTop: 12, marginBottom: 30 };
+  const LABELLED = { marginLeft: 64, marginRight: 16, marginTop: 24, marginBottom: 36 };
 
   /** A plot that `options(width)` describes, drawn to the width of the page. `label` says to those
    * who do not see it what it shows. */
@@ -41,11 +44,8 @@
     const middle = quantiles.length === 9 ? [{ x1: at(quantiles[3]), x2: at(quantiles[5]) }] : [];
     const median = quantiles.length === 9 ? [at(quantiles[4])] : [];
     return chart(label, (width) => ({
+      ...BARE,
       height,
-      marginLeft: 44,
-      marginRight: 16,
-      marginTop: 12,
-      marginBottom: 30,
       x: {
         type,
         label: isMoment ? null : unit || null,
@@ -69,11 +69,8 @@
     // "3 (cat)" is class 3.
     const bars = top.map((one) => ({ x: parseInt(one.value), value: one.value, count: one.count })).sort((a, b) => a.x - b.x);
     return chart(label, (width) => ({
+      ...BARE,
       height,
-      marginLeft: 44,
-      marginRight: 16,
-      marginTop: 12,
-      marginBottom: 30,
       x: {
         type: "band",
         domain: bars.map((bar) => bar.x),
@@ -107,10 +104,7 @@
     const options = (width) => ({
       width,
       height: 160,
-      marginLeft: 64,
-      marginRight: 16,
-      marginTop: 24,
-      marginBottom: 36,
+      ...LABELLED,
       x: { label: "shard", ticks: d3.ticks(0, Math.ceil(last - 1), ticks(width)).filter(Number.isInteger), tickFormat: format.count },
       y: { label: axis, ticks: bytes, tickFormat: show, zero: true },
       marks: [
@@ -141,10 +135,7 @@
       `median ${format.bytes(size.median)}\n${format.bytes(size.least)} to ${format.bytes(size.most)}`;
     return chart(label, (width) => ({
       height: 200,
-      marginLeft: 64,
-      marginRight: 16,
-      marginTop: 24,
-      marginBottom: 36,
+      ...LABELLED,
       x: { domain: [0, 1], label: "how far into the dataset", ticks: ticks(width), percent: false, tickFormat: (n) => `${Math.round(100 * n)} %` },
       y: {
         label: `bytes of a record${log ? ", log scale" : ""}`, ticks: marks, tickFormat: format.bytes,
@@ -179,10 +170,7 @@
       `${one.name}\noffset ${format.count(one.offset)}${one.nbytes === null ? "" : `, ${format.many(one.nbytes, "byte")}`}\n${one.reason}`;
     return chart(label, (width) => ({
       height: 60 + 18 * Math.min(shards.length, 40),
-      marginLeft: 64,
-      marginRight: 16,
-      marginTop: 24,
-      marginBottom: 36,
+      ...LABELLED,
       x: { domain: [0, 1], label: "how far into the shard", ticks: ticks(width), tickFormat: (n) => `${Math.round(100 * n)} %` },
       y: { type: "band", domain: shards, label: "shard", padding: 0.3, ticks: shards.filter((_, i) => i % Math.ceil(shards.length / 40) === 0), tickFormat: (n) => format.count(n) },
       marks: [

@@ -69,5 +69,20 @@
     );
   }
 
-  tfio.dom = { el, fluid, lazily, table };
+  /** A chart, or something else, below its title. */
+  const titled = (text, ...children) => el("div", { class: "chart-of" }, el("p", { class: "chart-title", text }), ...children);
+
+  /** `shown`, whose `list` has the first `most` of `rows`, and a button for the others. */
+  function several(list, rows, most, shown = list) {
+    list.append(...rows.slice(0, most));
+    if (rows.length <= most) return shown;
+    const more = el("button", { class: "more", text: `Show ${tfio.format.count(rows.length - most)} more` });
+    more.addEventListener("click", () => {
+      list.append(...rows.slice(most));
+      more.remove();
+    });
+    return el("div", {}, shown, more);
+  }
+
+  tfio.dom = { el, fluid, lazily, several, table, titled };
 })();

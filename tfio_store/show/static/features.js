@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const tfio = (globalThis.tfio ??= {});
-  const { el, lazily } = tfio.dom;
+  const { el, lazily, several, titled } = tfio.dom;
   const { charts, format } = tfio;
 
   /** Whether lengths are of byte strings, in bytes, and not numbers of values. */
@@ -89,18 +89,10 @@
         el("td", { class: "number muted", text: format.percent(one.count, feature.values) }),
       );
     });
-    const body = el("tbody", {}, rows.slice(0, most));
+    const body = el("tbody");
     const table = el("table", { class: "tops" }, el("caption", { class: "unseen", text: `frequent values of ${feature.name}` }), body);
-    if (rows.length <= most) return table;
-    const more = el("button", { class: "more", text: `Show ${format.count(rows.length - most)} more` });
-    more.addEventListener("click", () => {
-      body.append(...rows.slice(most));
-      more.remove();
-    });
-    return el("div", {}, table, more);
+    return several(body, rows, most, table);
   }
-
-  const titled = (text, ...children) => el("div", { class: "chart-of" }, el("p", { class: "chart-title", text }), ...children);
 
   const FEW_CLASSES = 8; // which a table tells better than a chart
 

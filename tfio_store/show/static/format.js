@@ -70,6 +70,9 @@
     return text.replace("T", " ").replace(fine ? /\.000Z$|Z$/ : /(\.\d+)?Z$/, "");
   }
 
+  /** "2024-05-01T12:00:00+00:00" → "2024-05-01 12:00:00 UTC". */
+  const utc = (text) => text.replace("T", " ").replace(/(\.\d+)?(Z|\+00:00)?$/, " UTC");
+
   /** Whether a feature holds moments, which are drawn on an axis of dates. */
   const isMoment = (feature) => feature.role === "time" && feature.dtype.includes("datetime");
 
@@ -91,5 +94,5 @@
 
   const many = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
-  tfio.format = { brief, byteTicks, bytes, count, date, isMoment, many, number, percent, record, time, value };
+  tfio.format = { brief, byteTicks, bytes, count, date, isMoment, many, number, percent, record, time, utc, value };
 })();

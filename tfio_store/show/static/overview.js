@@ -8,8 +8,6 @@
   /** The last part of a URL or path. */
   const shortName = (source) => source.replace(/\/+$/, "").split("/").pop() || source;
 
-  const when = (text) => (text === null ? null : text.replace("T", " ").replace(/(\.\d+)?(Z|\+00:00)?$/, " UTC"));
-
   function scopeText(scope) {
     const what = scope.spots ? "spot" : "block";
     const records =
@@ -43,7 +41,7 @@
         tile(head.shards === 1 ? "shard" : "shards", format.count(head.shards)),
         tile("codec", head.codec, head.codec),
         head.generation === null ? null : tile("generation", head.generation, head.generation),
-        head.written === null ? null : tile("written", head.written.slice(0, 10), when(head.written)),
+        head.written === null ? null : tile("written", head.written.slice(0, 10), format.utc(head.written)),
       ),
       el("p", { class: "scope", text: scopeText(scope) }),
       scope.left_out.length
@@ -90,14 +88,7 @@
       ));
     const scope = facts.scope.full ? "" : " in what was looked at";
     if (!rows.length) return el("p", { class: "fine", text: facts.scope.records ? `Nothing odd was found${scope}.` : "There are no records to look at." });
-    const list = el("ul", { class: "findings" }, rows.slice(0, MOST_FINDINGS));
-    if (rows.length <= MOST_FINDINGS) return list;
-    const more = el("button", { class: "more", text: `Show ${format.count(rows.length - MOST_FINDINGS)} more` });
-    more.addEventListener("click", () => {
-      list.append(...rows.slice(MOST_FINDINGS));
-      more.remove();
-    });
-    return el("div", {}, list, more);
+    return tfio.dom.several(el("ul", { class: "findings" }), rows, MOST_FINDINGS);
   }
 
   tfio.overview = { findings, header };

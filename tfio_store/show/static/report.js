@@ -29,7 +29,7 @@
       el("nav", { class: "sections", "aria-label": "sections" }, links),
       el("main", {}, shown.map(([id, title, make]) =>
         el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title`, text: title }), make()))),
-      el("footer", {}, el("p", { text: `Looked at ${facts.header.made.replace("T", " ").replace(/(\.\d+)?(Z|\+00:00)?$/, " UTC")} with tfio_store ${facts.header.version}.` })),
+      el("footer", {}, el("p", { text: `Looked at ${tfio.format.utc(facts.header.made)} with tfio_store ${facts.header.version}.` })),
     );
     // The static page's element of that id is gone.
     if (location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();

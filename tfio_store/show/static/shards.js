@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const tfio = (globalThis.tfio ??= {});
-  const { el, table } = tfio.dom;
+  const { el, table, titled } = tfio.dom;
   const { charts, format } = tfio;
 
   const MOST_ROWS = 50;
@@ -24,8 +24,6 @@
   }
 
   const rest = (all) => (all > MOST_ROWS ? el("p", { class: "muted", text: `… and ${format.count(all - MOST_ROWS)} more` }) : null);
-
-  const titled = (text, chart) => el("div", { class: "chart-of" }, el("p", { class: "chart-title", text }), chart);
 
   function shards(facts) {
     const bars = facts.shards;
