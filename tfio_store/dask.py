@@ -13,15 +13,14 @@ from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.codec import SchemaLike, SchemaToRead
 from tfio_store.example.feature import Feature
-from tfio_store.example.schema import Schema, schema_to_read
+from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.infer import telling
+from tfio_store.tables.infer import named_schema, telling
 from tfio_store.tables.partitions import Partition, partitions, row_batches
 from tfio_store.tables.read_table import row_types
 from tfio_store.tables.write_table import TableJob, WrittenTable, needs
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
-from tfio_store.write.write_job import WriteJob
 
 with needs("dask", "distributed", "pandas", "pyarrow"):
     import dask
@@ -91,12 +90,9 @@ def read_tfrecords(
         raise TypeError(f"blocksize= takes bytes, such as 64 << 20 or '64 MiB', not {blocksize!r}")
     storage = given_storage(storage_options, storage)
     size = parse_bytes(blocksize)
-    found = open_dataset(paths, storage, compression=compression)
-    given: Schema | None = None
-    if schema is None or schema == "auto":
-        found = telling(found, schema)  # which its partitions tell too
-    else:
-        given = schema_to_read(schema)
+    given = named_schema(schema)
+    # What it tells, its partitions tell too.
+    found = telling(open_dataset(paths, storage, compression=compression), schema)
     full = given or found.schema
     parts = partitions(found, target_bytes=size, num_partitions=npartitions)
     # A partition has the categories that its records show.
@@ -239,19 +235,17 @@ def to_tfrecords(
     if not isinstance(df, dd.DataFrame):
         raise TypeError(f"df= takes a dask.dataframe.DataFrame, not {type(df).__name__}")
     refuse_number(path)
-    job = TableJob(
-        WriteJob(
-            path,
-            compression=compression,
-            if_exists=if_exists,
-            keep_replaced=keep_replaced,
-            names=names,
-            storage_options=storage_options,
-            storage=storage,
-        ),
+    job = TableJob.begin(
+        path,
         schema=schema,
         nan_as_null=nan_as_null,
         max_shard_bytes=max_shard_bytes,
+        compression=compression,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
+        names=names,
+        storage_options=storage_options,
+        storage=storage,
     )
     write = delayed(partial(_write, job), pure=False)
     written = [write(part, order) for order, part in enumerate(df.to_delayed())]

@@ -49,6 +49,12 @@ def test_tasks_make_one_table(place: Place) -> None:
     assert job.commit([early, late]) == manifest
 
 
+def test_a_job_that_cannot_begin_leaves_no_claim(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="int65"):
+        TableJob.begin(tmp_path / "t", schema={"x": "int65"})
+    assert not list(tmp_path.iterdir())
+
+
 def test_it_is_the_table_that_write_table_writes(tmp_path: Path) -> None:
     table = pa.table(
         {

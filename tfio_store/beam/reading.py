@@ -16,11 +16,11 @@ from tfio_store.dataset.model import TASK_BUDGET
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.dataset.source_names import is_pattern
 from tfio_store.example.codec import SchemaToRead
-from tfio_store.example.schema import column_names, schema_to_read
+from tfio_store.example.schema import column_names
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.infer import telling
+from tfio_store.tables.infer import named_schema, telling
 from tfio_store.tables.partitions import Partition, partitions
 from tfio_store.tables.read_table import row_types
 
@@ -44,8 +44,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
             raise TypeError(f"a source is a path or URL, or a list of those, not {source!r}")
         try:
             found = open_dataset(source, self._storage, compression=self._compression)
-            if self._schema in (None, "auto"):
-                found = telling(found, self._schema)
+            found = telling(found, self._schema)
             yield from partitions(found, target_bytes=_TASK_BYTES)
         except FileNotFoundError:
             if not isinstance(source, str) or not is_pattern(source):
@@ -69,12 +68,12 @@ class _Read(beam.PTransform):  # type: ignore[misc]
             raise ValueError("schema= and columns= take batched=True")
         self._give = Give(
             coder=decoder_of(coder, batched=give["batched"]),
-            schema=None if schema is None or schema == "auto" else schema_to_read(schema),
+            schema=named_schema(schema),
             columns=None if columns is None else column_names(columns),
             **give,
         )
         # Records that are wanted as they are need no look into them.
-        self._told = schema if give["batched"] and self._give.schema is None else "given"
+        self._asked = schema if give["batched"] else "bytes"
         self._storage = storage
         self._compression = codec_of(compression_type, auto="auto")
         check_policy(how["on_corrupt"])
@@ -82,7 +81,7 @@ class _Read(beam.PTransform):  # type: ignore[misc]
         self._how = how
 
     def _records(self, sources: Any) -> Any:
-        plan = _Plan(self._storage, self._compression, self._told)
+        plan = _Plan(self._storage, self._compression, self._asked)
         read = ReadBlocks(self._give, **self._how)
         return (
             sources
@@ -162,7 +161,7 @@ class ReadFromTFRecord(_Read):
     def _validate(self, source: Source) -> None:
         found = open_dataset(source, self._storage, compression=self._compression)
         if self._give.columns is not None:
-            known = self._give.schema or telling(found, self._told).schema
+            known = self._give.schema or telling(found, self._asked).schema
             row_types(known, self._give.columns)
 
     def expand(self, pbegin: Any) -> Any:

@@ -93,12 +93,8 @@ class _Begin:
         refuse_number(url)
         if not self.batched:
             return WriteJob(url, schema=self.schema, **self.options)
-        job = WriteJob(url, **self.options)
-        try:
-            return TableJob(job, schema=self.schema, max_shard_bytes=self.max_shard_bytes)
-        except BaseException:
-            job.abort()
-            raise
+        most = self.max_shard_bytes
+        return TableJob.begin(url, schema=self.schema, max_shard_bytes=most, **self.options)
 
 
 @dataclass(frozen=True)

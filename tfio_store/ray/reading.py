@@ -16,11 +16,11 @@ from ray.data.datasource import ReadTask
 from tfio_store.dataset.model import Dataset as Opened
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.example.codec import SchemaToRead
-from tfio_store.example.schema import Schema, schema_to_read
+from tfio_store.example.schema import Schema
 from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.infer import telling
+from tfio_store.tables.infer import named_schema, telling
 from tfio_store.tables.partitions import Partition, partitions, row_batches
 from tfio_store.tables.read_table import row_types
 
@@ -40,7 +40,7 @@ class _Plan:
         self._paths = repeatable(paths)
         self._compression = compression
         self._storage = storage
-        self._told = schema
+        self._asked = schema
         self._made: dict[int, list[Partition]] = {}
 
     def partitions(self, tasks: int) -> list[Partition]:
@@ -64,7 +64,7 @@ class _Plan:
     @cached_property
     def _opened(self) -> Opened:
         found = open_dataset(self._paths, self._storage, compression=self._compression)
-        return telling(found, self._told) if self._told in (None, "auto") else found
+        return telling(found, self._asked)
 
     @property
     def schema(self) -> Schema | None:
@@ -122,10 +122,8 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
             raise ValueError(
                 f'shuffle= takes None, "files" or a ray.data.FileShuffleConfig, not {shuffle!r}'
             )
-        found = schema is None or schema == "auto"
-        self._given = None if found else schema_to_read(schema)
-        wanted = schema if found else "given"
-        self._plan = _Plan(paths, compression, given_storage(storage_options, storage), wanted)
+        self._given = named_schema(schema)
+        self._plan = _Plan(paths, compression, given_storage(storage_options, storage), schema)
         self._schema = self._given or self._plan.schema
         row_types(self._schema, columns)  # KeyError here, if there is no such column
         self._projection_map = None if columns is None else {name: name for name in columns}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from ray.data import DataContext, Dataset, Datasink
@@ -18,7 +19,6 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.write_table import TableJob, WrittenTable
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
-from tfio_store.write.write_job import WriteJob
 
 __all__ = ["TFRecordDatasink", "write_tfrecords"]
 
@@ -68,19 +68,18 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         storage: Storage | None = None,
     ) -> None:
         refuse_number(path)
-        self._path = path
-        self._job_options: dict[str, Any] = {
-            "compression": compression,
-            "if_exists": if_exists,
-            "keep_replaced": keep_replaced,
-            "names": names,
-        }
-        self._storage = given_storage(storage_options, storage)
-        self._table_options: dict[str, Any] = {
-            "schema": schema,
-            "nan_as_null": nan_as_null,
-            "max_shard_bytes": max_shard_bytes,
-        }
+        self._begin = partial(
+            TableJob.begin,
+            path,
+            schema=schema,
+            nan_as_null=nan_as_null,
+            max_shard_bytes=max_shard_bytes,
+            compression=compression,
+            if_exists=if_exists,
+            keep_replaced=keep_replaced,
+            names=names,
+            storage=given_storage(storage_options, storage),
+        )
         self._min_rows = min_rows_per_file
         self._job: TableJob | None = None
         self._manifest: DatasetManifest | None = None
@@ -114,8 +113,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         _refuse_lost_blocks(DataContext.get_current())
         if self._job is not None:
             raise ValueError(f"{type(self).__name__} writes one dataset, once; make another one")
-        job = WriteJob(self._path, **self._job_options, storage=self._storage)
-        self._job = TableJob(job, **self._table_options)
+        self._job = self._begin()
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> WrittenTable:
         """Write the blocks of one task. Ray calls it, in any process, perhaps more than once.

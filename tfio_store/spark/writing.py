@@ -43,14 +43,11 @@ def writer_of(options: WriteOptions, columns: StructType) -> _Writer:
         (part,) = parts_of(types.empty_table(), nan_as_null=False, flatten=False)
         TableEncoder(part, schema or Schema({}), {})
     refuse_number(options.url)
-    job = WriteJob(options.url, if_exists=options.if_exists, **options.job)  # type: ignore[arg-type]
+    how: dict[str, Any] = {"if_exists": options.if_exists, **options.job}
     if as_bytes:
-        return RecordWriter(job, options.max_shard_bytes)
-    try:
-        tables = TableJob(job, schema=schema, max_shard_bytes=options.max_shard_bytes)
-    except BaseException:
-        job.abort()
-        raise
+        return RecordWriter(WriteJob(options.url, **how), options.max_shard_bytes)
+    most = options.max_shard_bytes
+    tables = TableJob.begin(options.url, schema=schema, max_shard_bytes=most, **how)
     return ExampleWriter(tables, types.empty_table())
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "EMPTY_EXAMPLES",
     "first_schema",
     "infer_schema",
+    "named_schema",
     "read_by",
     "schema_of_records",
     "schema_of_source",
@@ -382,9 +383,17 @@ class _Sample:
         raise AssertionError("there was no such record")
 
 
+def named_schema(schema: object) -> Schema | None:
+    """The schema that ``schema=`` of a reader names. None where the source is to tell it."""
+    return None if schema is None or schema == "auto" else schema_to_read(schema)
+
+
 def telling(dataset: Dataset, schema: object = None) -> Dataset:
     """The dataset, whose ``schema`` says what to decode also where no manifest does: where
-    TensorFlow Datasets wrote the folder, and where ``schema`` is "auto". None: whole records."""
+    TensorFlow Datasets wrote the folder, and where ``schema=`` is "auto". None: whole records. The
+    same dataset where ``schema=`` names another one."""
+    if not (schema is None or schema == "auto"):
+        return dataset
     if dataset.schema is not None or (dataset.told and schema is None):
         return dataset
     if schema is None and not (dataset.shards and tfds_features(dataset, None)):
@@ -394,9 +403,8 @@ def telling(dataset: Dataset, schema: object = None) -> Dataset:
 
 def read_by(schema: object, dataset: Dataset) -> Schema | None:
     """The features to decode of a dataset by ``schema=``. None: nothing names any."""
-    if schema is None or schema == "auto":
-        return telling(dataset, schema).schema
-    return schema_to_read(schema)
+    named = named_schema(schema)
+    return telling(dataset, schema).schema if named is None else named
 
 
 def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:

@@ -356,6 +356,24 @@ class TableJob:
         self._known = kept_features(kept)
         self._kept = kept.schema if kept is not None and kept.records else None
 
+    @classmethod
+    def begin(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        schema: SchemaLike | Literal["bytes"] | None = None,
+        nan_as_null: bool = False,
+        max_shard_bytes: int = DEFAULT_SHARD_BYTES,
+        **options: Any,
+    ) -> TableJob:
+        """Begin a job. ``options`` are those of `WriteJob`. None is left where this raises."""
+        job = WriteJob(url, **options)
+        try:
+            return cls(job, schema=schema, nan_as_null=nan_as_null, max_shard_bytes=max_shard_bytes)
+        except BaseException:
+            job.abort()
+            raise
+
     def open(self, order: Order = None) -> TableTask:
         """Begin one attempt at a task. See `WriteJob.open`."""
         writer = self._job.open(order, max_shard_bytes=self._max_shard_bytes)
