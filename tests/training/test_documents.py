@@ -1,4 +1,6 @@
-"""The parts of docs/how_to about PyTorch and JAX run as they stand, on an S3 server."""
+"""The parts of docs/how_to about PyTorch and JAX run as they stand, on an S3 server; so does
+docs/torch.md.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +46,15 @@ def test_training_is_resumed(tmp_path: Path, framework: str) -> None:
     url = f"{tmp_path}/train"
     tfs.write_table({"label": np.arange(1000)}, url, num_shards=4)
     execute("resume_training.md", framework, {"URL": url, "tfs": tfs})
+
+
+def test_the_page_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torchdata", reason="torchdata is not installed")
+    labels = np.arange(1000)
+    tokens = np.add.outer(labels, np.arange(16))
+    tfs.write_table({"tokens": tokens, "label": labels}, f"{tmp_path}/train", num_shards=4)
+    names: dict[str, Any] = {"tfs": tfs}
+    for number, block in enumerate(blocks_of("docs/torch.md", "python")):
+        code = block.replace("s3://bucket", str(tmp_path))
+        exec(compile(code, f"docs/torch.md, block {number}", "exec"), names)
+    assert capsys.readouterr().out.split() == ["8"] * 4
