@@ -15,7 +15,7 @@ pytest.importorskip("apache_beam", reason="Beam is not installed")
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.runners.sdf_utils import RestrictionTrackerView, ThreadsafeRestrictionTracker
 
-from tfio_store.beam.blocks import Give, ReadBlocks, _Blocks
+from tfio_store.beam.reading import Give, ReadBlocks, _Blocks
 
 NEVER = (10**9, 0.0)
 RECORDS = [b"%d" % i * 99 for i in range(600)]

@@ -26,7 +26,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from tfio_store.beam.blocks import check_url, codec_of, decoder_of, is_told, told
+from tfio_store.beam.reading import codec_of, decoder_of, is_told, told
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source_names import numbered_target, refuse_number
@@ -257,7 +257,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         storage: Storage | None = None,
     ) -> None:
         super().__init__()
-        check_url(file_path_prefix)
+        _check_url(file_path_prefix)
         _check(file_name_suffix, num_shards, shard_name_template)
         if is_told(file_path_prefix):
             file_path_prefix, num_shards = _numbered(told(file_path_prefix), num_shards)
@@ -318,6 +318,14 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         numbered = elements | "Number" >> beam.ParDo(_Number(self._num_shards))
         grouped = numbered | "Group" >> beam.GroupByKey()
         return grouped | "Write shards" >> beam.ParDo(_WriteNumbered(self._tasks), job)
+
+
+def _check_url(url: Any) -> None:
+    """TypeError or ValueError for what is no URL, nor will be."""
+    if not isinstance(url, (str, os.PathLike, ValueProvider)):
+        raise TypeError(f"file_path_prefix must be a path or URL, not {type(url).__name__}")
+    if url == "":
+        raise ValueError("file_path_prefix: pass a path or URL, not an empty string")
 
 
 def _numbered(url: Any, num_shards: int) -> tuple[Any, int]:
