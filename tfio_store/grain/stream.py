@@ -118,23 +118,26 @@ def stream(
     )
     skips = on_corrupt != "raise"
     content = LoaderContent.of(source, reader, schema, columns, images, skips=skips)
-    epoch_order = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard))
-    epoch_order.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
-    epoch_order.resume = None if resume is None else list(resume)
-    epoch_order.begin(
-        epoch_order.hosts.index, epoch_order.hosts.count
-    )  # so that a wrong state fails at once
-    return Stream(epoch_order, content, num_epochs)
+    course = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard), resume)
+    course.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
+    course.begin(course.hosts.index, course.hosts.count)  # so that a wrong state fails at once
+    return Stream(course, content, num_epochs)
 
 
 class _Course:
     """The source that is read, in which order, and by which hosts."""
 
-    def __init__(self, reader: Reader, shuffle: tuple[int, int] | None, hosts: Hosts) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        shuffle: tuple[int, int] | None,
+        hosts: Hosts,
+        resume: Sequence[Mapping[str, Any]] | None,
+    ) -> None:
         self.reader = reader
         self.shuffle = shuffle
         self.hosts = hosts
-        self.resume: list[Mapping[str, Any]] | None = None
+        self.resume = None if resume is None else list(resume)
         state = reader.state()
         self.source = str(state.get("mixture", state.get("source")))
 
@@ -160,14 +163,14 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
 
     def __init__(
         self,
-        epoch_order: _Course,
+        course: _Course,
         content: LoaderContent,
         num_epochs: int | None,
         worker: tuple[int, int] = (0, 1),
         batch: tuple[int, bool] | None = None,
     ) -> None:
         super().__init__()
-        self._course = epoch_order
+        self._course = course
         self._content = content
         self._num_epochs = num_epochs
         self._worker = worker
@@ -211,14 +214,14 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
 
     def __init__(
         self,
-        epoch_order: _Course,
+        course: _Course,
         content: LoaderContent,
         num_epochs: int | None,
         place: tuple[int, int],
         batch: tuple[int, bool] | None,
     ) -> None:
         super().__init__()
-        self._course, self._content, self._num_epochs = epoch_order, content, num_epochs
+        self._course, self._content, self._num_epochs = course, content, num_epochs
         self._place, self._batch = place, batch
         self._begun: Standing | None = None
         """Where the share stood when its epoch, or this iterator, began. None: the beginning."""
