@@ -343,25 +343,19 @@ class _How:
             found: Pixels = simplejpeg.decode_jpeg(data, _COLORSPACES[self.mode], fastdct=self.fast)
             return found
         height, width = self._shrunk(height, width)
-        if (height, width) == self.size:
-            simplejpeg.decode_jpeg(
-                data,
-                _COLORSPACES[self.mode],
-                min_height=height,
-                min_width=width,
-                buffer=out,
-                fastdct=self.fast,
-            )
-            return out
-        colors = _TO_RESIZE[self.mode] if _resize else _COLORSPACES[self.mode]
+        fits = (height, width) == self.size
+        colors = _COLORSPACES[self.mode] if fits or not _resize else _TO_RESIZE[self.mode]
+        channels = 1 if self.mode == "L" else len(colors)
         whole = simplejpeg.decode_jpeg(
             data,
             colors,
             min_height=height,
             min_width=width,
-            buffer=memory.of(height * width * len(colors if self.mode != "L" else "L")),
+            buffer=out if fits else memory.of(height * width * channels),
             fastdct=self.fast,
         )
+        if fits:
+            return out
         if _resize and _resize(whole, out, self._box(height, width)):
             return out
         flat = whole[:, :, 0] if self.mode == "L" else whole

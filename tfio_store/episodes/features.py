@@ -223,9 +223,8 @@ def _leaves(
             key.encode()  # JSON has strings that are no text
             yield from _leaves(child, (*path, key), levels, unknown)
         return
-    sequence = at_keys(node, "sequence") or at_keys(node, "video", "sequence")
-    if sequence is None and at_keys(node, "video") is not None:
-        sequence = at_keys(node, "video")
+    video = at_keys(node, "video")
+    sequence = at_keys(node, "sequence") or at_keys(video, "sequence") or video
     if isinstance(sequence, Mapping) and "feature" in sequence:
         length = int(sequence.get("length", -1))
         more = (*levels, None if length < 0 else length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
@@ -438,11 +439,9 @@ def _decode_context(
         except SchemaError:  # records hold float64 as memory or rounded, as their writer chose
             if feature.dtype != "float64":
                 raise
-            try:
+            with suppress(SchemaError):
                 other = replace(feature, raw=not feature.raw)
                 columns[name] = _decode_feature(name, spans, at, other, *how)
-            except SchemaError:
-                pass
             if name not in columns:
                 raise
     return columns

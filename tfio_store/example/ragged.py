@@ -108,10 +108,9 @@ class Ragged:
         if any(isinstance(row, Ragged) for row in rows):
             inner = [each for row in rows if len(row) for each in row]
             return cls(cls.from_rows(inner, dtype=dtype), splits)
-        full = [row for row in rows if len(row)] or [r for r in rows if isinstance(r, np.ndarray)][
-            :1
-        ]
-        return cls(joined_exactly(full) if full else np.empty(0, dtype or object), splits)
+        typed = [row for row in rows if len(row)]
+        typed = typed or [row for row in rows if isinstance(row, np.ndarray)][:1]
+        return cls(joined_exactly(typed) if typed else np.empty(0, dtype or object), splits)
 
     @property
     def row_lengths(self) -> Int64Array:
