@@ -131,6 +131,8 @@ _LONG = r"[eE][+-]?[0-9]{3}|.{18}"
 """Letters that no float has."""
 _EXACT = 1 << 53
 _TRUTH = r"^(true|false)$"
+_MARKS = pa.large_string()
+"""The type of texts that all stand for nulls: a text type that joins any other."""
 
 
 def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -155,17 +157,12 @@ def type_of(texts: Any) -> Any:
     are dates."""
     held = _without_nulls(texts).drop_null()
     if not len(held):
-        return pa.null() if texts.null_count == len(texts) else _marks()
+        return pa.null() if texts.null_count == len(texts) else _MARKS
     if _all(held, _TRUTH, ignore_case=True):
         return pa.bool_()
     if _all(held, _INTEGER):
         return _integer_type(held)
     return pa.float64() if _all(held, _NUMBER) and _held_by_floats(held) else pa.string()
-
-
-def _marks() -> Any:
-    """The type of texts that all stand for nulls: a text type that joins any other."""
-    return pa.large_string()
 
 
 def _held_by_floats(held: Any) -> bool:
@@ -188,9 +185,9 @@ def _integer_type(held: Any) -> Any:
 
 def common_type(one: Any, two: Any) -> Any:
     """The type of values of both types: text, if there is no other."""
-    if _marks() in (one, two):
-        other = two if one == _marks() else one
-        return _marks() if pa.types.is_null(other) else other
+    if _MARKS in (one, two):
+        other = two if one == _MARKS else one
+        return _MARKS if pa.types.is_null(other) else other
     try:
         return json_lines.common_type(one, two)
     except ValueError:
@@ -213,7 +210,7 @@ def _integers(values: Any, digits: int) -> list[str]:
 
 def as_type(texts: Any, kind: Any) -> Any:
     """The values of the texts. ValueError for one that is none."""
-    if pa.types.is_string(kind) or kind == _marks():
+    if pa.types.is_string(kind) or kind == _MARKS:
         return texts
     values = _without_nulls(texts)
     if pa.types.is_floating(kind):

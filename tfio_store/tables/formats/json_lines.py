@@ -99,6 +99,9 @@ _DEPTH = 64
 _PLAIN = 17
 """A number of so few characters has no more digits than a float64."""
 _INT64 = (1 << 63) - 1
+_UNDECIDED = pa.dictionary(pa.int8(), pa.string())
+"""The type of values that are all in `NOT_FINITE`: numbers if other rows hold numbers, else texts.
+`type_of` gives this type for nothing else."""
 
 
 def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, list[Any]]]]:
@@ -185,15 +188,9 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _undecided() -> Any:
-    """The type of values that are all in `NOT_FINITE`: numbers if other rows hold numbers, else
-    texts. `type_of` gives this type for nothing else."""
-    return pa.dictionary(pa.int8(), pa.string())
-
-
 def decided(kind: Any) -> Any:
     """The type when all rows are seen."""
-    if kind.equals(_undecided()):
+    if kind.equals(_UNDECIDED):
         return pa.string()
     if pa.types.is_list(kind):
         return pa.list_(decided(kind.value_type))
@@ -233,7 +230,7 @@ def type_of(values: list[Any]) -> Any:
     if str in kinds and kinds <= {int, float, str}:
         texts = {value for value in values if type(value) is str}
         if texts <= NOT_FINITE.keys():
-            return _undecided() if kinds == {str} else pa.float64()
+            return _UNDECIDED if kinds == {str} else pa.float64()
     if kinds <= {int, float}:
         return pa.float64()
     if len(kinds) > 1:
@@ -257,9 +254,8 @@ def common_type(one: Any, two: Any) -> Any:
         return two
     if one in numbers and two in numbers:
         return max(one, two, key=numbers.index)
-    undecided = _undecided()
-    if undecided in (one, two):
-        other = two if one.equals(undecided) else one
+    if _UNDECIDED in (one, two):
+        other = two if one.equals(_UNDECIDED) else one
         if other in (*numbers, pa.string()):
             return pa.string() if other == pa.string() else pa.float64()
     if pa.types.is_list(one) and pa.types.is_list(two):
