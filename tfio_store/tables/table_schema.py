@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
@@ -250,13 +250,13 @@ def joined_schema(tasks: Iterable[tuple[str, TaskSchema]]) -> Schema | None:
     ValueError if tasks have other columns, or a column has another type in each. TypeError if its
     Arrow type is of another kind.
     """
-    joined: _Joined | None = None
-    for task, each in _different(tasks):
-        if joined is None:
-            joined = _Joined.of(task, each)
-        else:
-            joined.add(task, each)
-    return None if joined is None else joined.schema
+    different = list(_different(tasks))
+    if not different:
+        return None
+    joined = _Joined(*different[0])
+    for task, each in different[1:]:
+        joined.add(task, each)
+    return joined.schema
 
 
 def _different(tasks: Iterable[tuple[str, TaskSchema]]) -> Iterable[tuple[str, TaskSchema]]:
@@ -267,20 +267,16 @@ def _different(tasks: Iterable[tuple[str, TaskSchema]]) -> Iterable[tuple[str, T
     return found.values()
 
 
-@dataclass
 class _Joined:
     """The schema that all tasks so far share."""
 
-    first: str
-    features: dict[str, Feature]
-    undecided: set[str]
-    arrow: bytes | None
-    told_by: dict[str, str] = field(default_factory=dict)
-    """Which task has decided a column that the first one has not."""
-
-    @classmethod
-    def of(cls, task: str, each: TaskSchema) -> _Joined:
-        return cls(task, dict(each.schema), set(each.undecided), each.schema.arrow)
+    def __init__(self, first: str, each: TaskSchema) -> None:
+        self.first = first
+        self.features = dict(each.schema)
+        self.undecided = set(each.undecided)
+        self.arrow = each.schema.arrow
+        self.told_by: dict[str, str] = {}
+        """Which task has decided a column that the first one has not."""
 
     def add(self, task: str, each: TaskSchema) -> None:
         self._check_names(task, each.schema)
