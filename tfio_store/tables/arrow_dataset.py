@@ -207,9 +207,6 @@ def _run(table: Any, step: str, options: Any) -> Any:
     return plan.to_table(use_threads=False).replace_schema_metadata(table.schema.metadata)
 
 
-# `arrow_dataset`: a dataset of Examples for query engines, which scan it as a pyarrow Dataset.
-
-
 def arrow_dataset(
     source: Source,
     schema: SchemaToRead | None = None,

@@ -233,9 +233,6 @@ def _shape(seen: Feature, described: Feature) -> tuple[int | None, ...]:
     return described.shape if not seen.ragged and seen.width == described.width else seen.shape
 
 
-# `infer_schema`: finds the schema of a source's Examples, in the manifest or by a look at some.
-
-
 _SHARDS = 8
 """So many shards are looked into, spread over all of them."""
 

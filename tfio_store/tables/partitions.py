@@ -103,9 +103,6 @@ def partitions(
     ]
 
 
-# `Partition`: a run of a dataset's blocks, which an engine's task reads.
-
-
 @dataclass(frozen=True, eq=False)
 class Partition(DatasetPart):
     """A run of neighbouring blocks of a dataset, as `partitions` makes it.

@@ -191,9 +191,6 @@ def read_table(
     return Examples(joined, parts[0].schema)
 
 
-# `iter_tables`: a dataset of Examples as a stream of Arrow record batches.
-
-
 Read: TypeAlias = Callable[[], RecordReader]
 """Makes a reader from the beginning."""
 
@@ -284,12 +281,14 @@ def table_batches(
 
     if not wanted:
         return _without_columns(pa, types, _lengths(read), rows)
-    tables = (_of_types(pa, table, types) for table in _tables(read, source, wanted))
-    return _by_block(tables) if rows is None else _of_rows(pa, tables, rows)
+    tables = _tables(read, source, wanted, types)
+    if rows is not None:
+        return _of_rows(pa, tables, rows)
+    return (batch for table in tables for batch in table.to_batches())
 
 
-def _tables(read: Read, source: Source, wanted: Schema) -> Iterator[Any]:
-    table = partial(_decoded_table, wanted=wanted)
+def _tables(read: Read, source: Source, wanted: Schema, types: Any) -> Iterator[Any]:
+    table = partial(_table, wanted=wanted, types=types)
     room = most_room(wanted.values())
     with (
         read() as reader,
@@ -298,9 +297,20 @@ def _tables(read: Read, source: Source, wanted: Schema) -> Iterator[Any]:
         yield from made
 
 
-def _decoded_table(batch: RecordBatch, wanted: Schema) -> Any:
+def _table(batch: RecordBatch, wanted: Schema, types: Any) -> Any:
+    """The columns of a batch, of the stream's types. A table alone has the smallest index that it
+    needs."""
     nulls: dict[str, Nulls] = dict.fromkeys(wanted, "mask")
-    return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
+    table = to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
+    if table.schema.equals(types):
+        return table
+    import pyarrow as pa
+
+    made = [
+        column if column.type.equals(of.type) else as_type(column.combine_chunks(), of.type)
+        for of, column in zip(types, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(made, schema=types)
 
 
 def _rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> Iterator[Any]:
@@ -312,7 +322,7 @@ def _rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> 
         yield from _without_columns(pa, types, iter([len(batch)]), None)
         return
     with of_source(source):
-        yield from _of_types(pa, _decoded_table(batch, wanted), types).to_batches()
+        yield from _table(batch, wanted, types).to_batches()
 
 
 def _lengths(read: Read) -> Iterator[int]:
@@ -340,22 +350,6 @@ def _evenly(lengths: Iterator[int], rows: int) -> Iterator[int]:
         held %= rows
     if held:
         yield held
-
-
-def _of_types(pa: Any, table: Any, types: Any) -> Any:
-    """The table with the stream's types. A table alone has the smallest index that it needs."""
-    if table.schema.equals(types):
-        return table
-    made = [
-        column if column.type.equals(of.type) else as_type(column.combine_chunks(), of.type)
-        for of, column in zip(types, table.columns, strict=True)
-    ]
-    return pa.Table.from_arrays(made, schema=types)
-
-
-def _by_block(tables: Iterator[Any]) -> Generator[Any, None, None]:
-    for table in tables:
-        yield from table.to_batches()
 
 
 def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Generator[Any, None, None]:

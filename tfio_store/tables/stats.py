@@ -267,9 +267,6 @@ def presence(
     return Presence(records, dict(sorted(found.items())))
 
 
-# `stats`: what the values of each feature are like.
-
-
 _SAMPLE = 256 << 20
 _SEED = 0
 _MOST_FEATURES = 10_000

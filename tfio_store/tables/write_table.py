@@ -263,9 +263,6 @@ def write_table(
     return writer.manifest
 
 
-# `TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all.
-
-
 Encoder: TypeAlias = TableEncoder | RecordEncoder
 
 
@@ -393,9 +390,8 @@ class TableJob:
 
     def _encoder(self, first: Part) -> Encoder:
         encoder = encoder_of(first, self._chosen, self._known, exact=self._exact)
-        if (
-            self._kept is not None and encoder.features is not None
-        ):  # now, and not when all tasks have written
+        if self._kept is not None and encoder.features is not None:
+            # now, and not when all tasks have written
             appended(Schema.from_json(self._kept), encoder.features)
         return encoder
 
