@@ -171,7 +171,8 @@ class HostStore(BucketStore):
     _upload: Any = _put
     _delete: Any = _put
     _copy: Any = _put
-    _copy_new: Any = _put
+    _range: Any = _put
+    _whole: Any = _put
 
 
 class _Reached(Storage):

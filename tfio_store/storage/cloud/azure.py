@@ -7,7 +7,6 @@ import errno
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from typing_extensions import Buffer as BytesLike
@@ -122,24 +121,13 @@ class AzureStore(BucketStore):
             return None
         return described(path, found)
 
-    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
-        async def attempt() -> tuple[bytes, ObjectInfo]:
-            stream = await self._blob(path).download_blob(**ONCE)
-            check_size(stream.size, most, self.url(path))
-            data: bytes = whole_body(await stream.readall(), stream.size)
-            if stream.properties.metadata.get("hdi_isfolder") == "true":
-                raise self._is_folder(path)
-            return data, described(path, stream.properties)
-
-        if "/" not in path:
+    async def _whole(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        stream = await self._blob(path).download_blob(**ONCE)
+        check_size(stream.size, most, self.url(path))
+        data: bytes = whole_body(await stream.readall(), stream.size)
+        if stream.properties.metadata.get("hdi_isfolder") == "true":
             raise self._is_folder(path)
-        return await self._ask(path, attempt)
-
-    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
-        if stop <= start:
-            return b""
-        ask = partial(self._range, path, start, stop, version)
-        return await self._ask(path, ask, nbytes=stop - start)
+        return data, described(path, stream.properties)
 
     async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         answers: list[Mapping[str, str]] = []

@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from typing_extensions import Buffer as BytesLike
@@ -248,11 +249,29 @@ class BucketStore(ABC):
             raise await self._missing_or_folder(path)
         return found
 
-    @abstractmethod
-    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]: ...
+    def _split(self, path: str) -> tuple[str, str]:
+        """Bucket and key."""
+        bucket, _, key = path.partition("/")
+        return bucket, key
+
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        if not self._split(path)[1]:
+            raise self._is_folder(path)
+        return await self._ask(path, partial(self._whole, path, most))
 
     @abstractmethod
-    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike: ...
+    async def _whole(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        """Ask once for all of an object."""
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        if stop <= start:
+            return b""
+        ask = partial(self._range, path, start, stop, version)
+        return await self._ask(path, ask, nbytes=stop - start)
+
+    @abstractmethod
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        """Ask once for a range of an object."""
 
     @abstractmethod
     async def _page(

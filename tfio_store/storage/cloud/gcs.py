@@ -47,47 +47,35 @@ class GCSStore(BucketStore):
             found = await self._ask(path, lambda: self._client.metadata(path))
         return None if found is None else described(path, found)
 
-    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
-        async def attempt() -> tuple[bytes, ObjectInfo]:
-            url = object_url(path, "/download")
-            wanted = 0, None if most is None else most + 1
-            answer = await self._client.ask("GET", url, alt="media", wanted=wanted)
-            data = answer.expect(200).body
-            announced = answer.headers.get("Content-Length")
-            check_size(max(len(data), int(announced or 0)), most, self.url(path))
-            return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
+    async def _whole(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        url = object_url(path, "/download")
+        wanted = 0, None if most is None else most + 1
+        answer = await self._client.ask("GET", url, alt="media", wanted=wanted)
+        data = answer.expect(200).body
+        announced = answer.headers.get("Content-Length")
+        check_size(max(len(data), int(announced or 0)), most, self.url(path))
+        return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
 
-        if not split(path)[1]:
-            raise self._is_folder(path)
-        return await self._ask(path, attempt)
-
-    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
-        if stop <= start:
-            return b""
-        url, headers = object_url(path, "/download"), {"Range": f"bytes={start}-{stop - 1}"}
-
-        async def attempt() -> bytes:
-            answer = await self._client.ask(
-                "GET",
-                url,
-                headers=headers,
-                wanted=(start, stop),
-                alt="media",
-                ifGenerationMatch=version.etag,
-            )
-            if answer.status == 412:
-                raise version.replaced(self.url(path))
-            if answer.status == 416:
-                return nothing_there(start, await self._found(path, version))
-            answer.expect(200, 206)
-            version.hold(answer.headers.get("x-goog-generation"), self.url(path))
-            if answer.status == 200:  # all of the object, of which the body is what was asked for
-                return answer.body
-            found = answer.headers.get("Content-Range", "")
-            announced = answer.headers.get("Content-Length")
-            return whole_range(answer.body, announced, found, start, stop)
-
-        return await self._ask(path, attempt, nbytes=stop - start)
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        answer = await self._client.ask(
+            "GET",
+            object_url(path, "/download"),
+            headers={"Range": f"bytes={start}-{stop - 1}"},
+            wanted=(start, stop),
+            alt="media",
+            ifGenerationMatch=version.etag,
+        )
+        if answer.status == 412:
+            raise version.replaced(self.url(path))
+        if answer.status == 416:
+            return nothing_there(start, await self._found(path, version))
+        answer.expect(200, 206)
+        version.hold(answer.headers.get("x-goog-generation"), self.url(path))
+        if answer.status == 200:  # all of the object, of which the body is what was asked for
+            return answer.body
+        found = answer.headers.get("Content-Range", "")
+        announced = answer.headers.get("Content-Length")
+        return whole_range(answer.body, announced, found, start, stop)
 
     async def _found(self, path: str, version: Version) -> ObjectInfo:
         found = await self._client.metadata(path)

@@ -17,7 +17,6 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.storage.cloud.azure import AzureStore
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.cloud.gcs import GCSStore
-from tfio_store.storage.cloud.gcs_client import split
 from tfio_store.storage.cloud.obstore_native import UnfitError, azure_native, gcs_native, s3_native
 from tfio_store.storage.cloud.s3 import S3Store
 from tfio_store.storage.faults import TRANSIENT_STATUS, ShortBodyError
@@ -159,16 +158,13 @@ class ObstoreReads(BucketStore):
         return set()
 
     @abstractmethod
-    def _bucket_and_key(self, path: str) -> tuple[str, str]: ...
-
-    @abstractmethod
     async def _make(self, bucket: str) -> Any:
         """obstore's store of a bucket. Raises UnfitError where there can be none."""
 
     async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
             return b""
-        bucket, key = self._bucket_and_key(path)
+        bucket, key = self._split(path)
         if not key or UNPLAIN.search(key) or is_forked():
             return await self._read_by_fsspec(path, start, stop, version)
 
@@ -189,7 +185,7 @@ class ObstoreReads(BucketStore):
     async def _read_by_fsspec(
         self, path: str, start: int, stop: int, version: Version
     ) -> BytesLike:
-        return await super()._read(path, start, stop, version)  # type: ignore[safe-super]
+        return await super()._read(path, start, stop, version)
 
     async def _fetch(
         self, place: tuple[Any, str], path: str, span: tuple[int, int], version: Version
@@ -245,18 +241,12 @@ class ObstoreReads(BucketStore):
 class ObstoreS3Store(ObstoreReads, S3Store):
     """A `Store` of S3 objects, read by obstore."""
 
-    def _bucket_and_key(self, path: str) -> tuple[str, str]:
-        return self._client.split(path)
-
     async def _make(self, bucket: str) -> Any:
         return await s3_native(self._connection.fs, bucket)
 
 
 class ObstoreGCSStore(ObstoreReads, GCSStore):
     """A `Store` of GCS objects, read by obstore. Its etags are generations."""
-
-    def _bucket_and_key(self, path: str) -> tuple[str, str]:
-        return split(path)
 
     def _etag(self, meta: Mapping[str, Any]) -> str | None:
         return meta.get("version")
@@ -267,9 +257,6 @@ class ObstoreGCSStore(ObstoreReads, GCSStore):
 
 class ObstoreAzureStore(ObstoreReads, AzureStore):
     """A `Store` of block blobs, read by obstore."""
-
-    def _bucket_and_key(self, path: str) -> tuple[str, str]:
-        return split(path)
 
     async def _make(self, bucket: str) -> Any:
         return await azure_native(self._connection.fs, bucket, self._retry.timeout)

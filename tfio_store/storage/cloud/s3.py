@@ -8,7 +8,6 @@ import errno
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -72,15 +71,18 @@ class S3Store(BucketStore):
     async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
         return await self._ask(path, lambda: self._client.call(method, **params))
 
+    def _split(self, path: str) -> tuple[str, str]:
+        return self._client.split(path)
+
     async def _info(self, path: str) -> ObjectInfo:
-        bucket, key = self._client.split(path)
+        bucket, key = self._split(path)
         if not key:
             await self._call(path, "head_bucket", Bucket=bucket)
             raise self._is_folder(path)
         return await super()._info(path)
 
     async def _look(self, path: str) -> ObjectInfo | None:
-        if not self._client.split(path)[1]:
+        if not self._split(path)[1]:
             return None
         found = await self._ask(path, lambda: self._client.head(path))
         if not found:
@@ -88,29 +90,16 @@ class S3Store(BucketStore):
         size, modified = found["ContentLength"], seconds_of(found.get("LastModified"))
         return ObjectInfo(path, size, etag_of(found), checksum_of(found), modified)
 
-    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
-        place = self._client.place(path)
-        if not place["Key"]:
-            raise self._is_folder(path)
-
-        async def attempt() -> tuple[bytes, ObjectInfo]:
-            answer = await self._client.call("get_object", **place)
-            async with answer["Body"]:
-                check_size(answer.get("ContentLength", 0), most, self.url(path))
-                stop = None if most is None else most + 1
-                data, ended = await part_of(answer["Body"], 0, stop)
-            check_size(len(data), most, self.url(path))
-            if ended:
-                whole_body(data, answer.get("ContentLength"))
-            return data, ObjectInfo(path, len(data), etag_of(answer))
-
-        return await self._ask(path, attempt)
-
-    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
-        if stop <= start:
-            return b""
-        ask = partial(self._range, path, start, stop, version)
-        return await self._ask(path, ask, nbytes=stop - start)
+    async def _whole(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        answer = await self._client.call("get_object", **self._client.place(path))
+        async with answer["Body"]:
+            check_size(answer.get("ContentLength", 0), most, self.url(path))
+            stop = None if most is None else most + 1
+            data, ended = await part_of(answer["Body"], 0, stop)
+        check_size(len(data), most, self.url(path))
+        if ended:
+            whole_body(data, answer.get("ContentLength"))
+        return data, ObjectInfo(path, len(data), etag_of(answer))
 
     async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         client = self._client
@@ -152,7 +141,7 @@ class S3Store(BucketStore):
     async def _page(
         self, prefix: str, deep: bool, token: str | None, most: int | None = None
     ) -> Page:
-        bucket, start = self._client.split(prefix)
+        bucket, start = self._split(prefix)
         params: dict[str, Any] = {"Bucket": bucket, "Prefix": start}
         if not deep:
             params["Delimiter"] = "/"
@@ -301,7 +290,7 @@ class S3Store(BucketStore):
         """Returns those that may still be there."""
         keys: dict[str, dict[str, str]] = {}
         for path in paths:
-            bucket, key = self._client.split(path)
+            bucket, key = self._split(path)
             keys.setdefault(bucket, {})[key] = path
         left: list[str] = []
         for bucket, named in keys.items():
@@ -317,7 +306,7 @@ class S3Store(BucketStore):
         return left
 
     async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
-        bucket, start = self._client.split(prefix)
+        bucket, start = self._split(prefix)
         params: dict[str, Any] = {"Bucket": bucket, "Prefix": start}
         pending = []
         while True:
