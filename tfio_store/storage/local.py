@@ -112,7 +112,8 @@ class LocalStore:
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
         version = Version.of(etag)
-        cached = read_cached(path, start, stop, version)
+        # to copy from the page cache costs less than waking a thread, on a busy machine by far
+        cached = pieces_cached(path, ((start, stop),), version, may_end=True)
         if cached is None:
             return threads.pool().submit(read_range, path, start, stop, version)
         done: Future[BytesLike] = Future()
@@ -337,12 +338,6 @@ def opened(path: str, descriptor: int, version: Version) -> int:
     info = described(path, os.fstat(descriptor))
     version.hold(info.etag, path)
     return info.size
-
-
-def read_cached(path: str, start: int, stop: int, version: Version) -> memoryview | None:
-    """Return the range if all of it is in the page cache, else None. Copying it at once costs less
-    than waking a thread, on a busy machine by far."""
-    return pieces_cached(path, ((start, stop),), version, may_end=True)
 
 
 def pieces_cached(
