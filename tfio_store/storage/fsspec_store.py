@@ -145,17 +145,10 @@ class FsspecStore:
         return repeated_blocking(self._retry, attempt, self.url(path), self._secrets)
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
-        for path, found in sorted(self._found(folder).items()):
-            if found["type"] == "file" and final_name(os.path.basename(path)) is None:
-                yield object_info(path, found, path)
+        yield from objects(self._found(folder))
 
     def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
-        found = self._call("glob", pattern, pattern, detail=True)
-        return [
-            object_info(path, info, path)
-            for path, info in sorted(found.items())
-            if info["type"] == "file" and final_name(os.path.basename(path)) is None
-        ]
+        return [*objects(self._call("glob", pattern, pattern, detail=True))]
 
     def some_names(self, folder: str, beginning: str) -> Iterator[str]:
         """See `names_in`."""
@@ -358,6 +351,13 @@ class Wanted:
         if self.version is not None:
             self.version.hold(info.etag, self.url)
         return info
+
+
+def objects(found: Mapping[str, Mapping[str, Any]]) -> Iterator[ObjectInfo]:
+    """The files that are no longer being written, sorted by path."""
+    for path, info in sorted(found.items()):
+        if info["type"] == "file" and final_name(os.path.basename(path)) is None:
+            yield object_info(path, info, path)
 
 
 def object_info(path: str, found: Mapping[str, Any], url: str) -> ObjectInfo:

@@ -16,7 +16,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
-from tfio_store.storage.ranges import check_size, nothing_there, unquoted, wanted_body, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, range_of, unquoted, wanted_body
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
 
 if TYPE_CHECKING:
@@ -94,12 +94,7 @@ class HTTPStore(FsspecStore):
                 return nothing_there(start, info)
             answer.expect(200, 206)
             version.hold(version_of(answer), self.url(path))
-            if answer.status == 200:  # a server without ranges
-                return answer.body
-            partial, announced = (
-                answer.headers.get(name) for name in ("Content-Range", "Content-Length")
-            )
-            return whole_range(answer.body, announced, partial or "", start, stop)
+            return range_of(answer, start, stop)
 
         return await self._tried(attempt, self.url(path), stop - start)
 

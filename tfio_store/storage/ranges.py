@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
-from tfio_store.storage.faults import ShortBodyError
+from tfio_store.storage.faults import Answer, ShortBodyError
 from tfio_store.storage.redaction import redacted, without_secrets
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_size",
     "nothing_there",
+    "range_of",
     "short",
     "unquoted",
     "wanted_body",
@@ -93,15 +94,11 @@ def whole_body(data: Data, announced: int | str | None) -> Data:
 
 
 def whole_range(
-    data: Data, announced: int | str | None, partial: str | None, start: int, stop: int
+    data: Data, announced: int | str | None, partial: str, start: int, stop: int
 ) -> Data:
     """Return bytes [start, stop) of an object, fewer only where the object ends. ``partial`` is the
-    Content-Range of an answer with status 206 ("" if it has none). It is None if the answer is the
-    whole object, as from a server that does not know ranges.
-    """
+    Content-Range of an answer with status 206 ("" if it has none)."""
     whole_body(data, announced)
-    if partial is None:
-        return data[start:stop]
     found = CONTENT_RANGE.fullmatch(partial)
     if found is None:
         raise short(f"asked for bytes from {start}, answered some without saying which")
@@ -112,6 +109,14 @@ def whole_range(
     if last + 1 != end:
         raise short(f"asked for bytes {start} to {end}, answered {partial}")
     return data
+
+
+def range_of(answer: Answer, start: int, stop: int) -> bytes:
+    """The same of the body that `wanted_body` has read, which of a whole object is these bytes."""
+    if answer.status == 200:
+        return answer.body
+    announced, partial = (answer.headers.get(f"Content-{name}") for name in ("Length", "Range"))
+    return whole_range(answer.body, announced, partial or "", start, stop)
 
 
 # Bodies of answers, read no further than they are wanted: a server may send for ever.

@@ -19,8 +19,6 @@ from tfio_store.storage.threads import PerProcess
 
 __all__ = ["cached"]
 
-WORKERS = 16
-
 _turns: PerProcess[list[threading.Lock]] = PerProcess(lambda: [threading.Lock() for _ in range(64)])
 
 
@@ -94,7 +92,7 @@ class Wanted:
         etag = self._etag()
         if etag is None or not is_exact(etag):
             unversioned.add(self._path)
-            self._fetch(self._span, self._pass_on)
+            self._fetch(self._span, self._deliver)
             return
         assert self._store.service is not None
         text = "\0".join([self._store.service, self._store.url(self._path), self._path, etag])
@@ -130,9 +128,6 @@ class Wanted:
         rest = found.after if nbytes == stop - start else []  # else the object ends here
         self._deliver(joined([*found.before, data, *rest]))
 
-    def _pass_on(self, data: BytesLike) -> None:
-        self._deliver(data)
-
     def _deliver(self, data: BytesLike) -> None:
         if self.answer.set_running_or_notify_cancel():
             self.answer.set_result(data)
@@ -148,7 +143,7 @@ def after(answer: Future[BytesLike], work: Callable[..., None], *args: Any) -> N
             fail(answer, error)
 
     try:
-        threads.pool("cache", WORKERS).submit(run)
+        threads.pool("cache").submit(run)
     except RuntimeError as error:  # the interpreter is on its way out
         fail(answer, error)
 

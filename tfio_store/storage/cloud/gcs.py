@@ -23,7 +23,7 @@ from tfio_store.storage.cloud.gcs_client import (
 )
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.faults import ShortBodyError
-from tfio_store.storage.ranges import check_size, nothing_there, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, range_of
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Version
 
@@ -71,11 +71,7 @@ class GCSStore(BucketStore):
             return nothing_there(start, await self._found(path, version))
         answer.expect(200, 206)
         version.hold(answer.headers.get("x-goog-generation"), self.url(path))
-        if answer.status == 200:  # all of the object, of which the body is what was asked for
-            return answer.body
-        found = answer.headers.get("Content-Range", "")
-        announced = answer.headers.get("Content-Length")
-        return whole_range(answer.body, announced, found, start, stop)
+        return range_of(answer, start, stop)
 
     async def _found(self, path: str, version: Version) -> ObjectInfo:
         found = await self._client.metadata(path)
