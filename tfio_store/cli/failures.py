@@ -23,9 +23,8 @@ from tfio_store.errors import (
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
-    "FORMAT",
-    "VERSION",
     "OutputClosedError",
+    "document_of",
     "exit_code",
     "for_stream",
     "in_the_shell",
@@ -116,8 +115,9 @@ def _typed(params: Iterable[click.Parameter]) -> Mapping[str, str]:
 # The error line and the exit code of a command that fails.
 
 
-FORMAT, VERSION = "tfio_store.cli", 1
-"""Format and version of every JSON document that a command prints."""
+def document_of(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON document that a command prints: each has the format and its version."""
+    return {"format": "tfio_store.cli", "version": 1, "command": command, **content}
 
 
 _OF_THE_USER = re.compile(r"feature '|feature names|column|\w=|schema|argument|storage_options|URL")
@@ -168,19 +168,14 @@ def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[
         return
     offset = getattr(error, "offset", None)
     path = getattr(error, "path", None) or getattr(error, "filename", None)
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "command": command,
-        "error": {
-            "kind": type(error).__name__,
-            "message": text,
-            "path": path if path is None else redacted(str(path)),
-            "offset": None if offset == -1 else offset,
-            "exit_code": exit_code(error),
-        },
+    found = {
+        "kind": type(error).__name__,
+        "message": text,
+        "path": path if path is None else redacted(str(path)),
+        "offset": None if offset == -1 else offset,
+        "exit_code": exit_code(error),
     }
-    print(json.dumps(document, default=str), file=sys.stderr)
+    print(json.dumps(document_of(command, {"error": found}), default=str), file=sys.stderr)
 
 
 def _text(error: BaseException) -> str:

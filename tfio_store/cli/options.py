@@ -42,7 +42,6 @@ class Session:
     json: bool
     quiet: bool
     progress: str
-    debug: bool
 
     def storage_of(self, texts: tuple[str, ...]) -> Storage | None:
         """The storage of other options, where some are typed."""
@@ -70,12 +69,11 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         as_json: bool,
         quiet: bool,
         progress: str,
-        debug: bool,
         **options: Any,
     ) -> Any:
         name = click.get_current_context().info_name or ""
         storage = Storage(parse_options(storage_options), backend=backend)
-        session = Session(name, storage, as_json, quiet, progress, debug)
+        session = Session(name, storage, as_json, quiet, progress)
         click.get_current_context().find_root().obj["session"] = session
         return function(session, *arguments, **options)
 
@@ -135,7 +133,10 @@ COMMON = (
         show_default=True,
         help="How progress is shown on stderr: a bar on a terminal, or JSON lines.",
     ),
-    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+    # looked for where an error ends the command, perhaps before its options are known
+    click.option(
+        "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error."
+    ),
 )
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.cli.failures import FORMAT, VERSION, OutputClosedError, for_stream, printable
+from tfio_store.cli.failures import OutputClosedError, document_of, for_stream, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar, TaskID
@@ -69,8 +69,7 @@ def raw(data: bytes) -> None:
 
 def document(command: str, content: Mapping[str, Any]) -> None:
     """Print the one JSON document of a command."""
-    head = {"format": FORMAT, "version": VERSION, "command": command}
-    line(json.dumps({**head, **content}, default=_json, ensure_ascii=False))
+    line(json.dumps(document_of(command, content), default=_json, ensure_ascii=False))
 
 
 def _json(value: Any) -> Any:
@@ -176,20 +175,16 @@ class _Lines:
         if self._last is None:
             return
         self._told = time.monotonic()
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "command": self._command,
-            "progress": {
-                "records": self._last.records,
-                "nbytes": self._last.nbytes,
-                "whole": self._last.whole,
-                "shards": self._last.shards,
-                "whole_shards": self._last.whole_shards,
-                "seconds": round(self._told - self._begun, 3),
-            },
+        found = {
+            "records": self._last.records,
+            "nbytes": self._last.nbytes,
+            "whole": self._last.whole,
+            "shards": self._last.shards,
+            "whole_shards": self._last.whole_shards,
+            "seconds": round(self._told - self._begun, 3),
         }
-        print(json.dumps(document), file=sys.stderr, flush=True)
+        told = document_of(self._command, {"progress": found})
+        print(json.dumps(told), file=sys.stderr, flush=True)
         self._last = None
 
 

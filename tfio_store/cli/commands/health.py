@@ -128,22 +128,22 @@ def index(
 
     if idx and (save_as is not None or index_dir is not None):
         raise click.UsageError("--idx writes text files only: leave --as and --index-dir out")
-    source: Any = urls
-    if not idx and save_as is None:
-        source = open_source(source, storage=session.storage)
-        if usual_codec(source) is None:
-            raise click.UsageError(
-                "these files are raw: pass --as URL for an index and a manifest, or --idx for text "
-                "files"
-            )
     if idx:
-        written = write_idx_files(source, storage=session.storage)
+        written = write_idx_files(urls, storage=session.storage)
         if session.json:
             output.document("index", {"written": written})
         else:
             for each in written:
                 output.line(each)
         return
+    source: Any = urls
+    if save_as is None:
+        source = open_source(urls, storage=session.storage)
+        if usual_codec(source) is None:
+            raise click.UsageError(
+                "these files are raw: pass --as URL for an index and a manifest, or --idx for text "
+                "files"
+            )
     with output.progress(session) as on_progress:
         storage = None if save_as is None else session.storage  # else the source has it
         manifest = build_index(

@@ -234,7 +234,6 @@ class AzureStore(BucketStore):
         from azure.core import MatchConditions
 
         origin = self._blob(source).url
-        free = {"match_condition": MatchConditions.IfMissing} if if_absent else {}
 
         async def attempt() -> str:
             try:
@@ -242,7 +241,7 @@ class AzureStore(BucketStore):
                     origin,
                     source_etag=etag,
                     source_match_condition=MatchConditions.IfNotModified,
-                    **free,
+                    **condition(if_absent, None),
                     **ONCE,
                 )
                 return str(answer["copy_id"])
