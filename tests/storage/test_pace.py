@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
-from tfio_store.storage import Retry, open_store
+from tfio_store.storage import Retry, Store, open_store
 from tfio_store.storage.faults import StatusError, is_slow_down
 from tfio_store.storage.pace import Pace
 
@@ -147,11 +147,28 @@ def test_hosts_share_what_a_store_gives(hosts: int) -> None:
     assert given[0] > 0.15 * 100 * 120 / hosts  # nobody starves
 
 
-def test_requests_to_a_bucket_are_paced(s3: Place, shaped: Callable[..., Shaped]) -> None:
+def read(store: Store, path: str) -> None:
+    store.read(path, 0, 5).result()
+
+
+def put(store: Store, path: str) -> None:
+    store.put(path, b"one")
+
+
+def write(store: Store, path: str) -> None:
+    output = store.open_output(path)
+    output.write(bytes(9 << 20))
+    output.commit()
+
+
+@pytest.mark.parametrize("ask", [read, put, write], ids=lambda ask: ask.__name__)
+def test_requests_to_a_bucket_are_paced(
+    s3: Place, shaped: Callable[..., Shaped], ask: Callable[[Store, str], object]
+) -> None:
     s3.put("x", b"12345")
     proxy = shaped(s3.endpoint, p_503=1.0)
     options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
     store, path = open_store(s3.url("x"), options, retry=Retry(attempts=3, base_delay=0))
     with pytest.raises(OSError, match="SlowDown"):
-        store.read(path, 0, 5).result()
+        ask(store, path)
     assert store._pace.rate < 5  # type: ignore[attr-defined]
