@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.inflate.checkpoints import Restart
-from tfio_store.dataset.manifest import BlockTable, DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shards import ListedShards, Shard
 from tfio_store.errors import ManifestError, printable
@@ -55,10 +55,6 @@ class Told(NamedTuple):
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     generation: str | None = None
-
-    @classmethod
-    def by(cls, manifest: DatasetManifest) -> Told:
-        return cls(manifest.schema, manifest.metadata, manifest.generation)
 
 
 def common_told(told: Sequence[Told]) -> Told:

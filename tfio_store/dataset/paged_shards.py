@@ -138,11 +138,9 @@ class PagedShards(Sequence[ShardInfo]):
     def part(self, start: int, stop: int) -> PagedShards:
         """Records ``start:stop``. There must be one at least."""
         pages, before = self.pages, self._places.records[0]
-        ends = np.array([before + start, before + stop - 1], np.int64)
-        (first, last), (begins, begun) = (
-            found.tolist() for found in pages.shards_of("records", ends)
-        )
         start, stop = before + start, before + stop
+        found = pages.shards_of("records", np.array([start, stop - 1], np.int64))
+        (first, last), (begins, begun) = (each.tolist() for each in found)
         block, byte = _begin(pages, first, start - begins)
         end, until = _end(pages, last, stop - begun)
         places = Places(
@@ -220,6 +218,8 @@ class PagedShards(Sequence[ShardInfo]):
         return (self._cut(i, one) for i, one in enumerate(self.pages.rows(*self._places.shards)))
 
     def _cut(self, shard: int, listed: Listed) -> Listed:
+        if not self._places.cut:
+            return listed
         first, stop = self._bounds(shard, listed.shard.records)
         if (first, stop) == (0, listed.shard.records):
             return listed
@@ -227,9 +227,9 @@ class PagedShards(Sequence[ShardInfo]):
         return listed._replace(shard=cut, blocks=len(self.table(shard)))
 
     def _bounds(self, shard: int, records: int) -> tuple[int, int]:
-        """Which records of a shard are meant."""
+        """Which records of a shard are meant, of a part that is cut."""
         first, stop = 0, records
-        if self._places.cut and shard in (0, len(self) - 1):
+        if shard in (0, len(self) - 1):
             before = self.pages.first_of("records", self._places.shards[0] + shard)
             first = max(first, self._places.records[0] - before)
             stop = min(stop, self._places.records[1] - before)
@@ -259,6 +259,8 @@ class PagedShards(Sequence[ShardInfo]):
 
     def first_of(self, column: str, shard: int) -> int:
         """How many "records" or "blocks" stand before a shard. It may read a page."""
+        if self._part is None:
+            return self.pages.first_of(column, shard)
         begin, _ = self._range(column)
         return max(self.pages.first_of(column, self._places.shards[0] + shard) - begin, 0)
 
@@ -267,7 +269,8 @@ class PagedShards(Sequence[ShardInfo]):
 
     def table(self, shard: int, *, sums: bool = True) -> BlockTable:
         """Where the blocks of one shard lie. See `tables`."""
-        return next(self.tables([shard], sums=sums))
+        table = self.pages.table(self._places.shards[0] + shard, sums=sums)
+        return self._cut_table(shard, table) if self._places.cut else table
 
     def tables(self, shards: Iterable[int], *, sums: bool = True) -> Iterator[BlockTable]:
         """The block tables of these shards, in this order. Many are fetched at once. ``sums``: see

@@ -222,13 +222,14 @@ class Resolver:
 
     def _known(self, store: Store, path: str, found: tuple[Folder, DatasetManifest]) -> Resolved:
         """The shards of a dataset, or of a folder, that a manifest describes."""
-        written = found[1].compression
-        if self._compression not in ("auto", written):
+        folder, manifest = found
+        if self._compression not in ("auto", manifest.compression):
             raise ValueError(
                 f"compression={self._compression!r}: the manifest of {store.url(path)} says "
-                f'{written!r}; leave it at "auto"'
+                f'{manifest.compression!r}; leave it at "auto"'
             )
-        return Resolved(committed_shards(*found), Told.by(found[1]))
+        told = Told(manifest.schema, manifest.metadata, manifest.generation)
+        return Resolved(committed_shards(folder, manifest), told)
 
     def _tfds(self, store: Store, path: str) -> Resolved | None:
         named = tfds_shards(store, path)
