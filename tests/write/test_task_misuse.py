@@ -87,7 +87,9 @@ def test_an_order_becomes_a_plain_value(order: Any, plain: Any) -> None:
         assert {*map(type, found)} == {int}
 
 
-@pytest.mark.parametrize("order", [True, np.bool_(1), 1.0, (), (1, True), ("a",), b"a"])
+@pytest.mark.parametrize(
+    "order", [True, np.bool_(1), 1.0, (), (1, True), (1, "a"), ("a",), [1], b"a"]
+)
 def test_what_is_no_order(job: tfs.WriteJob, order: Any) -> None:
     with pytest.raises(TypeError, match="order must be an int, a tuple of ints, or a str"):
         job.open(order)
