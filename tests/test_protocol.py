@@ -77,7 +77,7 @@ ORDERS = {
     ),
     "a shard noted after clean has read the claim": (
         "create, create, clean(0); new",
-        "b*5 x a b x*4 b*2 a*3 x*2 b*4 b:refused x*3 a*12 x",
+        "b*4 x a b x*4 b*2 a*3 x*2 b*4 b:refused x*3 a*12 x",
     ),
     "copies of an append that was first": (
         "appending plain tasks, appending plain tasks",

@@ -229,7 +229,8 @@ def put_claim(
     if plain and _put(folder, names.claim(None), claim.to_bytes()):
         present = folder.names()
         taken = names.manifest in present or any(map(names.is_plain_shard, present))
-        if not taken and not any(one.copies for one in claims_among(folder, names, present)):
+        others = (name for name in present if name != names.claim(None))
+        if not taken and not any(one.copies for one in claims_among(folder, names, others)):
             return True
         folder.delete([names.claim(None)])
     _put(folder, names.claim(generation), claim.to_bytes())

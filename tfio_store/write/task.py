@@ -418,7 +418,7 @@ class TaskWriter(ShardWriter):
         self._end(None)
 
     def _end(self, failure: BaseException | None) -> None:
-        super()._end(self._failure or failure)
+        super()._end(self._failure or failure)  # `close` raises the first one again
 
 
 def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> ShardStream:
