@@ -11,7 +11,17 @@ import numpy as np
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.records.framing import FRAME_OVERHEAD
 
-__all__ = ["check_name", "check_positive", "check_room", "counted", "held", "whole_number"]
+__all__ = [
+    "check_from_0",
+    "check_from_1",
+    "check_name",
+    "check_positive",
+    "check_room",
+    "check_whole",
+    "counted",
+    "held",
+    "whole_number",
+]
 
 
 def check_name(name: str) -> str:
@@ -46,6 +56,26 @@ def whole_number(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def check_whole(argument: str, value: object) -> None:
+    """TypeError unless it is a whole number."""
+    if whole_number(value) is None:
+        raise TypeError(f"{argument}= takes a whole number, not {value!r}")
+
+
+def check_from_1(argument: str, value: int) -> None:
+    """TypeError or ValueError unless it is a whole number from 1 on."""
+    check_whole(argument, value)
+    if value < 1:
+        raise ValueError(f"{argument}= takes 1 or more, not {value}")
+
+
+def check_from_0(argument: str, value: int) -> None:
+    """TypeError or ValueError unless it is a whole number from 0 on."""
+    check_whole(argument, value)
+    if value < 0:
+        raise ValueError(f"{argument}= takes a number from 0 on, not {value}")
 
 
 def check_room(shard: ShardInfo, *, raw: bool) -> None:

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfio_store.read.order import Order, check_from_0, generator
+from tfio_store.dataset.checks import check_from_0
+from tfio_store.read.order import Order, generator
 
 __all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices", "weighted"]
 

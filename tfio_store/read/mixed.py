@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.dataset.checks import check_from_0
 from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
-from tfio_store.read.order import Order, check_from_0
+from tfio_store.read.order import Order
 from tfio_store.read.state import MOST, position_of, state_of
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import RecordBatch

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tfio_store.dataset.checks import whole_number
+from tfio_store.dataset.checks import check_from_0, check_whole
 
 __all__ = [
     "ArrayCounts",
@@ -25,7 +25,6 @@ __all__ = [
     "Share",
     "Shuffle",
     "Step",
-    "check_from_0",
     "generator",
     "last_shuffle",
     "parse_steps",
@@ -185,26 +184,6 @@ class _Totals:
 # sequence of pieces, which are units, whole or cut. So they compose in the order of the calls:
 # shuffle-then-shard gives every worker other units in each epoch, shard-then-shuffle always the
 # same.
-
-
-def check_whole(argument: str, value: object) -> None:
-    """TypeError unless it is a whole number."""
-    if whole_number(value) is None:
-        raise TypeError(f"{argument}= takes a whole number, not {value!r}")
-
-
-def check_from_1(argument: str, value: int) -> None:
-    """TypeError or ValueError unless it is a whole number from 1 on."""
-    check_whole(argument, value)
-    if value < 1:
-        raise ValueError(f"{argument}= takes 1 or more, not {value}")
-
-
-def check_from_0(argument: str, value: int) -> None:
-    """TypeError or ValueError unless it is a whole number from 0 on."""
-    check_whole(argument, value)
-    if value < 0:
-        raise ValueError(f"{argument}= takes a number from 0 on, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from typing_extensions import Self
 
-from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.checks import check_from_0, check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.inflate.index import BuiltIndex, save_index
 from tfio_store.dataset.model import Dataset, Limits, Shard
@@ -23,11 +23,7 @@ from tfio_store.read.cursor import Position, ReaderOrder, Rest
 from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
-from tfio_store.read.order import (
-    Share,
-    Step,
-    check_from_0,
-)
+from tfio_store.read.order import Share, Step
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of
 from tfio_store.read.stream import FileStream

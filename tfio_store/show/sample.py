@@ -15,11 +15,11 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checks import check_from_1
 from tfio_store.dataset.model import Dataset, Limits, common_told
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset, repeatable
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.example.schema import Schema
-from tfio_store.read.order import check_from_1
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.dataset.checks import check_from_1
 from tfio_store.dataset.model import (
     MEMORY_BUDGET,
     Dataset,
@@ -28,7 +29,6 @@ from tfio_store.dataset.shards import cut_shard, pack_shards, unpack_shards
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.read.order import check_from_1
 from tfio_store.read.reader import OnCorrupt, RecordReader
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name

@@ -11,8 +11,8 @@ from functools import partial
 
 import tensorflow as tf
 
+from tfio_store.dataset.checks import check_from_0
 from tfio_store.read.choices import BLOCK, GOLDEN, MIXING, ONE, PAGE, TURN, Choices, weighted
-from tfio_store.read.order import check_from_0
 
 __all__ = ["mix_datasets"]
 
