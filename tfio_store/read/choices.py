@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.checks import check_from_0
-from tfio_store.read.order import Order, generator
+from tfio_store.read.order import generator
+from tfio_store.records.arrays import Int64Array
 
 __all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices", "weighted"]
 
@@ -69,7 +70,7 @@ class Choices:
             )
 
     @cached_property
-    def bounds(self) -> Order:
+    def bounds(self) -> Int64Array:
         """Where the part of each source ends of the numbers below `ONE`."""
         total = sum(self.weights)
         ends = np.cumsum([weight / total for weight in self.weights])
@@ -77,14 +78,14 @@ class Choices:
         bounds[-1:] = ONE
         return bounds
 
-    def between(self, epoch: int, start: int, stop: int) -> Order:
+    def between(self, epoch: int, start: int, stop: int) -> Int64Array:
         """int64 [stop - start]: the sources of these places."""
         first, last = start // PAGE, -(-stop // PAGE)
         pages = [_page(self, epoch, number) for number in range(first, last)]
-        found: Order = np.concatenate([np.zeros(0, np.int64), *pages])
+        found: Int64Array = np.concatenate([np.zeros(0, np.int64), *pages])
         return found[start - first * PAGE : stop - first * PAGE]
 
-    def _page(self, epoch: int, number: int) -> Order:
+    def _page(self, epoch: int, number: int) -> Int64Array:
         """The sources of a page, which holds several blocks: numpy's calls cost more than that."""
         blocks = np.arange(PAGE // BLOCK) + number * (PAGE // BLOCK)
         points = (np.arange(BLOCK, dtype=np.int64) << _BITS) + self._phases(epoch, blocks)[:, None]
@@ -99,8 +100,8 @@ class Choices:
         first, second = _salts(self.seed, epoch)
         return first % ONE, second
 
-    def _phases(self, epoch: int, blocks: Order) -> Order:
-        phases: Order = (blocks * TURN + self.salts(epoch)[0]) % ONE
+    def _phases(self, epoch: int, blocks: Int64Array) -> Int64Array:
+        phases: Int64Array = (blocks * TURN + self.salts(epoch)[0]) % ONE
         return phases
 
     def _given(self, epoch: int, source: int, blocks: int) -> int:
@@ -153,7 +154,7 @@ def _sum_of_wholes(count: int, first: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _page(choices: Choices, epoch: int, number: int) -> Order:
+def _page(choices: Choices, epoch: int, number: int) -> Int64Array:
     return choices._page(epoch, number)
 
 

@@ -17,9 +17,9 @@ from tfio_store.dataset.checks import check_from_0
 from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
-from tfio_store.read.order import Order
 from tfio_store.read.state import MOST, position_of, state_of
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -191,7 +191,7 @@ class MixedTraversal:
         self.last = batch = RecordBatch.from_records(records)
         return batch
 
-    def _due(self) -> tuple[Order, Order]:
+    def _due(self) -> tuple[Int64Array, Int64Array]:
         """The next places, without those of empty sources, and their sources."""
         stop = self._place + self._ahead
         chosen = self.choices.between(self._epoch, self._place, stop)
@@ -203,7 +203,7 @@ class MixedTraversal:
             places, chosen = places[live], chosen[live]
         return places, chosen
 
-    def _take(self, places: Order, chosen: Order) -> list[bytes]:
+    def _take(self, places: Int64Array, chosen: Int64Array) -> list[bytes]:
         """The records of these places, as far as the sources have them."""
         left = np.array([source.left for source in self._sources])
         rows = np.argsort(chosen, kind="stable")  # of the first source, then of the second, …

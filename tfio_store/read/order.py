@@ -8,18 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.checks import check_from_0, check_whole
+from tfio_store.records.arrays import Int64Array
 
 __all__ = [
     "ArrayCounts",
     "Counts",
     "Cut",
     "Numbers",
-    "Order",
     "Pieces",
     "Running",
     "Share",
@@ -43,9 +43,7 @@ __all__ = [
 # item that stands in its natural order.
 
 
-Order: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-
-Numbers: TypeAlias = "Order | range"
+Numbers: TypeAlias = "Int64Array | range"
 """Numbers of items, in the order of a reader. A range takes no memory, however many there are."""
 
 Cut: TypeAlias = "tuple[int, int | None]"
@@ -67,7 +65,7 @@ class Pieces:
         cuts = {chosen.index(at): cut for at, cut in self.cuts.items() if at in chosen}
         return Pieces(self.numbers[places], cuts)
 
-    def take(self, places: Order) -> Pieces:
+    def take(self, places: Int64Array) -> Pieces:
         """The pieces at these places, in this order."""
         if not isinstance(self.numbers, range):
             numbers = self.numbers[places]
@@ -100,12 +98,12 @@ class Pieces:
             found = found.trimmed(0, skipped, skipped + rest)
         return found
 
-    def counts(self, held: Order) -> Order:
+    def counts(self, held: Int64Array) -> Int64Array:
         """int64 [n]: how many records each piece gives, by how many each item holds. -1 where
         it is unknown."""
         among = self.numbers
         if isinstance(among, range):
-            counts: Order = held[among.start : among.stop : among.step].copy()
+            counts: Int64Array = held[among.start : among.stop : among.step].copy()
         else:
             counts = held[among]
         for place, (start, stop) in self.cuts.items():
@@ -154,7 +152,7 @@ class Counts(Protocol):
 class ArrayCounts:
     """The counts of all items, in an array."""
 
-    held: Order
+    held: Int64Array
 
     def running(self, pieces: Pieces) -> Running:
         counts = pieces.counts(self.held)
@@ -163,8 +161,8 @@ class ArrayCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    counts: Order
-    ends: Order
+    counts: Int64Array
+    ends: Int64Array
 
     @property
     def total(self) -> int:
@@ -329,7 +327,9 @@ def steps_at(steps: tuple[Step, ...], index: int) -> tuple[Step, ...]:
     return tuple(reversed(found))
 
 
-def record_permutation(count: int, seed: int, epoch: int, position: int, records: int) -> Order:
+def record_permutation(
+    count: int, seed: int, epoch: int, position: int, records: int
+) -> Int64Array:
     """The order of the records of one window. It depends only on where the window begins, so that a
     reader which resumes there finds the same order."""
     return generator(seed, epoch, position, records, 1).permutation(count)

@@ -17,8 +17,9 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.read.order import ArrayCounts, Numbers, Order, Pieces, Running
+from tfio_store.read.order import ArrayCounts, Numbers, Pieces, Running
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage.read_ahead import Fetch, split_range
@@ -57,7 +58,7 @@ class Units:
         needed."""
 
     @cached_property
-    def _starts(self) -> Order:
+    def _starts(self) -> Int64Array:
         """int64 [n_shards + 1]: how many units stand before each shard."""
         if self.dataset.paged is not None:
             return np.arange(len(self.dataset.shards) + 1)
@@ -124,17 +125,17 @@ class Units:
         return self._streams and known.compression is None
 
     @property
-    def costs(self) -> Order:
+    def costs(self) -> Int64Array:
         """For each unit the bytes of memory that its records take. -1 for a stream."""
         return self._sizes[0]
 
     @property
-    def counts(self) -> Order:
+    def counts(self) -> Int64Array:
         """For each unit how many records it holds. -1 for a stream."""
         return self._sizes[1]
 
     @cached_property
-    def _sizes(self) -> tuple[Order, Order]:
+    def _sizes(self) -> tuple[Int64Array, Int64Array]:
         """The costs and the counts: the tables of a long dataset are fetched for both at once."""
         costs, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for table in self.tables():
@@ -164,9 +165,9 @@ class Units:
         counts = pieces.counts(self.counts)
         return None if (counts < 0).any() else int(counts.sum())
 
-    def most(self) -> Order:
+    def most(self) -> Int64Array:
         """For each unit the most bytes of memory that its records can take."""
-        most: Order = self.costs.copy()
+        most: Int64Array = self.costs.copy()
         for number in np.flatnonzero(most < 0):
             shard = self.dataset.shard(self[int(number)][0])
             cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
@@ -200,7 +201,7 @@ class _PagedTotals:
         return next(_records_of_blocks(self.paged, np.array([place], np.int64)))
 
 
-def _records_of_blocks(paged: PagedShards, numbers: Order) -> Iterator[int]:
+def _records_of_blocks(paged: PagedShards, numbers: Int64Array) -> Iterator[int]:
     """How many records each of these blocks holds, by shard: each table is fetched once, and many
     are at once."""
     shards, firsts = paged.shards_of("blocks", numbers)
@@ -211,8 +212,8 @@ def _records_of_blocks(paged: PagedShards, numbers: Order) -> Iterator[int]:
         yield from np.diff(table.records)[mine].tolist()
 
 
-def _costs(table: BlockTable) -> Order:
-    costs: Order = np.diff(table.raw_offsets) + RECORD_COST * np.diff(table.records)
+def _costs(table: BlockTable) -> Int64Array:
+    costs: Int64Array = np.diff(table.raw_offsets) + RECORD_COST * np.diff(table.records)
     return costs
 
 

@@ -18,7 +18,7 @@ from tfio_store.dataset.block_tables import SUMMED_BYTES
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import ManifestError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, other_records
-from tfio_store.records.arrays import Int64Array
+from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     RecordBatch,
@@ -194,7 +194,7 @@ def _check_lengths(dataset: Dataset, frames: Frames, limit: int) -> None:
         )
 
 
-def _merged(frames: Frames) -> npt.NDArray[np.bool_]:
+def _merged(frames: Frames) -> BoolArray:
     """bool [n - 1]: whether one request reads a frame and the next. The narrowest gaps go first,
     until they add up to the most that may be read in vain."""
     gaps = frames.starts[1:] - frames.stops[:-1]

@@ -24,6 +24,7 @@ from tfio_store.read.decode import Decoding
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.plan import Units
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import html_table
 from tfio_store.storage import Storage
@@ -56,7 +57,7 @@ def _is_mask(index: Any, ndim: int) -> bool:
     return getattr(index, "ndim", None) == ndim and str(index.dtype).endswith("bool")
 
 
-def record_numbers(indices: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
+def record_numbers(indices: Iterable[Any], size: int) -> Int64Array:
     """int64 [n]: the numbers from 0 to ``size`` - 1 that ``indices`` mean. A mask of ``size`` bools
     means the records where it is true; negative numbers count from the end.
 
@@ -79,7 +80,7 @@ def record_numbers(indices: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
     return np.where(numbers < 0, numbers + size, numbers)
 
 
-def _one_by_one(values: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
+def _one_by_one(values: Iterable[Any], size: int) -> Int64Array:
     """The same for objects, or numbers that no array holds. TypeError for what is no integer."""
     numbers = []
     for value in values:
@@ -269,7 +270,7 @@ class RecordSource(Sequence[bytes]):
     _getitems = __getitems__
     """The method that Grain calls with a batch."""
 
-    def _follow(self, numbers: npt.NDArray[np.int64]) -> bool:
+    def _follow(self, numbers: Int64Array) -> bool:
         """Whether somebody reads on where the last question ended, as a loop does."""
         if not len(numbers):
             return False
@@ -277,7 +278,7 @@ class RecordSource(Sequence[bytes]):
         self._next = int(numbers[-1]) + 1
         return follows
 
-    def _fetched(self, wanted: npt.NDArray[np.int64], *, whole_blocks: bool) -> list[bytes]:
+    def _fetched(self, wanted: Int64Array, *, whole_blocks: bool) -> list[bytes]:
         """The records of these numbers, which rise. ``whole_blocks``: none is read alone."""
         places = self._locate(wanted)
         records: list[bytes] = [b""] * len(wanted)
@@ -329,7 +330,7 @@ class RecordSource(Sequence[bytes]):
         records[row] = record
         return True
 
-    def _locate(self, numbers: npt.NDArray[np.int64]) -> _Places:
+    def _locate(self, numbers: Int64Array) -> _Places:
         shards, firsts = self._dataset.shards_of(numbers)
         blocks, within, held = (np.zeros_like(numbers) for _ in range(3))
         spans = np.full((3, len(numbers)), UNKNOWN)
@@ -369,13 +370,13 @@ class _Places:
     """For each wanted record: its block's number, its place in that block, how many records the
     block holds, and the record's frame."""
 
-    blocks: npt.NDArray[np.int64]
-    within: npt.NDArray[np.int64]
-    held: npt.NDArray[np.int64]
+    blocks: Int64Array
+    within: Int64Array
+    held: Int64Array
     frames: Frames
 
 
-def _groups(blocks: npt.NDArray[np.int64]) -> Iterator[tuple[int, range]]:
+def _groups(blocks: Int64Array) -> Iterator[tuple[int, range]]:
     """Each of the blocks, which rise, and the rows that are in it."""
     cuts = np.flatnonzero(np.diff(blocks)) + 1
     bounds = [0, *cuts.tolist(), len(blocks)] if len(blocks) else [0]

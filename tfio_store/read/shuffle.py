@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.read.decode import Located
-from tfio_store.read.order import Numbers, Order, Pieces, Shuffle, record_permutation
+from tfio_store.read.order import Numbers, Pieces, Shuffle, record_permutation
 from tfio_store.read.plan import RECORD_COST
+from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch
-
-Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 __all__ = ["Windows", "shuffled"]
 
@@ -31,7 +29,7 @@ class Windows:
     """
 
     def __init__(
-        self, pieces: Pieces, starts: Order, keys: Order, streams: Flags, nbytes: int
+        self, pieces: Pieces, starts: Int64Array, keys: Int64Array, streams: BoolArray, nbytes: int
     ) -> None:
         self.pieces = pieces
         self.starts = starts
@@ -40,7 +38,7 @@ class Windows:
         self.nbytes = nbytes
 
     @classmethod
-    def of(cls, pieces: Pieces, costs: Order, nbytes: int) -> Windows:
+    def of(cls, pieces: Pieces, costs: Int64Array, nbytes: int) -> Windows:
         """``costs``: each unit's bytes of memory, -1 for a stream. A window begins with the first
         piece behind each multiple of ``nbytes``."""
         cost = costs[np.asarray(pieces.numbers, np.int64)]
@@ -64,7 +62,7 @@ class Windows:
         """The place behind a window."""
         return int(self.starts[number + 1]) if number + 1 < len(self) else len(self.pieces)
 
-    def counts(self, held: Order) -> Order:
+    def counts(self, held: Int64Array) -> Int64Array:
         """int64 [n]: how many records each window holds, by those of the units; -1 for a stream."""
         if not len(self):
             return np.zeros(0, np.int64)
@@ -115,8 +113,8 @@ class _Gathered:
         self.count = 0
         self._only: RecordBatch | None = None  # the first one is not copied unless others follow
         self._buffer = bytearray()
-        self._offsets: list[Order] = []
-        self._lengths: list[Order] = []
+        self._offsets: list[Int64Array] = []
+        self._lengths: list[Int64Array] = []
 
     def add(self, batch: RecordBatch) -> None:
         self.count += len(batch)
@@ -135,7 +133,7 @@ class _Gathered:
         self._lengths.append(batch.lengths)
         self._buffer += memoryview(batch.buffer)[start:stop]
 
-    def take(self, order: Order) -> RecordBatch:
+    def take(self, order: Int64Array) -> RecordBatch:
         """All records in another order. The gathered batches are dropped."""
         if self._only is not None:
             whole, self._only = self._only, None
