@@ -30,7 +30,6 @@ from tfio_store.errors import (
 from tfio_store.read.order import Cut
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import (
-    DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
     RecordBatch,
@@ -262,9 +261,7 @@ def decode_block(
     shard: Shard,
     block: Block,
     data: BytesLike,
-    *,
-    verify: bool,
-    max_record_bytes: int,
+    how: Decoding,
     seed: BytesLike = b"",
 ) -> RecordBatch:
     """The records of a block that are meant, from its stored ``data``, and from its ``seed`` if it
@@ -275,13 +272,14 @@ def decode_block(
     of them.
     """
     nbytes = block.raw_stop - block.raw_start - FRAME_OVERHEAD
-    if nbytes > MOST_BLOCK_BYTES + max_record_bytes:  # before memory is taken for it
+    limit = how.max_record_bytes
+    if nbytes > MOST_BLOCK_BYTES + limit:  # before memory is taken for it
         raise RecordTooLargeError(
-            path=shard.url, offset=block.raw_start, length=nbytes, limit=max_record_bytes
+            path=shard.url, offset=block.raw_start, length=nbytes, limit=limit
         )
     decoder = RecordDecoder(
-        verify=verify,
-        max_record_bytes=max_record_bytes,
+        verify=how.verify,
+        max_record_bytes=limit,
         path=shard.url,
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],
@@ -291,7 +289,7 @@ def decode_block(
     if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
         raise other_records(shard.url, block.start)
     decoder.finish()
-    if block.sums is None and verify and not _is_that_shard(shard, block, data):
+    if block.sums is None and how.verify and not _is_that_shard(shard, block, data):
         raise other_records(shard.url, block.start)
     held = block.before + block.records + block.behind
     if len(batch) != held:
@@ -361,9 +359,7 @@ def recover_block(
     codec: str | None,
     block: Block,
     data: BytesLike,
-    *,
-    verify: bool = True,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    how: Decoding,
     seed: BytesLike = b"",
 ) -> tuple[RecordBatch, list[SkippedRegion]]:
     """The sound records in a block's stored ``data``, and the regions between them.
@@ -377,8 +373,8 @@ def recover_block(
     skipped: list[SkippedRegion] = []
     decoder = RecoveringDecoder(
         skipped.append,
-        verify=verify or codec is not None,
-        max_record_bytes=max_record_bytes,
+        verify=how.verify or codec is not None,
+        max_record_bytes=how.max_record_bytes,
         path=url,
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],

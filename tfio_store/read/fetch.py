@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfio_store.dataset.model import TASK_BUDGET, Block, Dataset, Shard
+from tfio_store.dataset.model import TASK_BUDGET, Block, Dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.decode import (
     Decoding,
@@ -119,7 +119,6 @@ def decode(
 class _Decoded:
     located: Located
     block: Block
-    shard: Shard
     skipped: list[SkippedRegion]
 
 
@@ -174,12 +173,13 @@ class _BlockDecoders:
 
     def _out(self, decoded: _Decoded) -> Iterator[Located]:
         # reported here, so that the caller's function runs in the caller's thread
-        batch, skips, shard = decoded.located.batch, self._how.skips, decoded.shard
+        batch, skips, shard = decoded.located.batch, self._how.skips, decoded.block.shard
         if skips is not None:
             for region in decoded.skipped:
                 skips(region)
-            (table,) = self._dataset.tables([decoded.block.shard])
-            skips.read(shard.url, len(batch), parts=len(table), whole=table.whole)
+            (table,) = self._dataset.tables([shard])
+            url = self._dataset.shard(shard).url
+            skips.read(url, len(batch), parts=len(table), whole=table.whole)
         if len(batch):
             yield decoded.located
 
@@ -187,20 +187,15 @@ class _BlockDecoders:
         self, position: int, block: Block, data: memoryview, seed: BytesLike = b""
     ) -> _Decoded:
         how, shard = self._how, self._dataset.shard(block.shard)
-        limits: dict[str, Any] = {
-            "verify": how.verify,
-            "max_record_bytes": how.max_record_bytes,
-            "seed": seed,
-        }
         skipped: list[SkippedRegion] = []
         try:
-            batch = decode_block(shard, block, data, **limits)
+            batch = decode_block(shard, block, data, how, seed)
         except DataLossError:
             if how.skips is None:
                 raise
-            batch, skipped = recover_block(shard.url, shard.compression, block, data, **limits)
+            batch, skipped = recover_block(shard.url, shard.compression, block, data, how, seed)
             batch = part_of(batch, block)
-        return _Decoded(Located(batch, position, 0), block, shard, skipped)
+        return _Decoded(Located(batch, position, 0), block, skipped)
 
 
 # Some blocks of a dataset, one by one: for engines that split a task while it runs.

@@ -228,9 +228,8 @@ class RecordSource(Sequence[bytes]):
                 )
         self._dataset = dataset
         self._units = Units(dataset, streams=False)
-        self._verify = verify
+        self._how = Decoding(verify, max_record_bytes)
         self._memory_budget = memory_budget
-        self._max_record_bytes = max_record_bytes
         self._cache = MemoryCache(cache_bytes)
         """A block goes by its number, and a record that was read alone by the complement of its
         own."""
@@ -293,12 +292,11 @@ class RecordSource(Sequence[bytes]):
             else:
                 alone += [row for row in rows if not self._cached(records, row, int(wanted[row]))]
         blocks = list(missing)
-        how = Decoding(self._verify, self._max_record_bytes)
         for located in fetch_records(
             self._units,
             np.array(blocks, np.int64),
             places.frames[np.array(alone, np.int64)],
-            how,
+            self._how,
             budget=self._memory_budget,
         ):
             if located.position < len(blocks):

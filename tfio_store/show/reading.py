@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -269,18 +269,14 @@ class Reading:
     def _block(self, pick: BlockPick, data: BytesLike) -> Piece:
         block, shard = pick.block, self._dataset.shard(pick.shard)
         first = pick.first
-        limits: dict[str, Any] = {
-            "verify": True,
-            "max_record_bytes": self._limit,
-            "seed": read_seed(self._dataset, block),
-        }
+        how, seed = Decoding(True, self._limit), read_seed(self._dataset, block)
         try:
-            batch = decode_block(shard, block, data, **limits)
+            batch = decode_block(shard, block, data, how, seed)
             offsets = block.raw_start + batch.offsets - HEADER_BYTES
             numbers = first + np.arange(len(batch), dtype=np.int64)
         except (DataLossError, ManifestError, RecordTooLargeError, ReplacedError) as error:
             unbound = replace(block, sums=None)  # of another file too, what there is
-            batch, regions = recover_block(shard.url, shard.compression, unbound, data, **limits)
+            batch, regions = recover_block(shard.url, shard.compression, unbound, data, how, seed)
             self.damage += [(pick.shard, region) for region in regions]
             offsets = _between(block.raw_start, batch.lengths, regions)
             if not regions:

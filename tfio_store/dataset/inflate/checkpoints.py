@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.compression import StreamError
+from tfio_store.records.compression import StreamError, most_ratio
 from tfio_store.records.framing import crc32c, inflate_block
 from tfio_store.storage import Version
 
@@ -54,7 +54,7 @@ MOST_SEED_BYTES = _MOST_UNPACKED + 1024
 MOST_SKIP = 1 << 17
 """Bytes between a checkpoint and the first record behind it, at most."""
 
-_MOST_RATIO = 1032
+_MOST_RATIO = most_ratio("GZIP")
 
 
 class Checkpoint(NamedTuple):

@@ -24,7 +24,7 @@ from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.source import not_there
 from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
-from tfio_store.read.decode import NO_OFFSET, FileSkips, inflate_block, recover_block
+from tfio_store.read.decode import NO_OFFSET, Decoding, FileSkips, inflate_block, recover_block
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.compression import codec_name, decompress, detect
 from tfio_store.records.framing import RecordBatch
@@ -503,15 +503,8 @@ def read_block(
             seed = memoryview(wanted.seed(block.restart).result())
     else:
         block = Block(0, *raw, *raw, 0, sums=told)  # where `data` is from
-    batch, regions = recover_block(
-        shown,
-        damaged or None,
-        block,
-        data,
-        verify=verify,
-        max_record_bytes=max_record_bytes,
-        seed=seed,
-    )
+    how = Decoding(verify, max_record_bytes)
+    batch, regions = recover_block(shown, damaged or None, block, data, how, seed)
     way = (options, version, verify, max_record_bytes)
     _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
     return batch
