@@ -62,6 +62,14 @@ class EpochOrder:
     table: Windows | None = None
     """The windows of which the pieces are."""
 
+    @classmethod
+    def of(cls, units: Units, pieces: Pieces, shuffle: Shuffle | None) -> EpochOrder:
+        """Pieces of units in their order, in windows if they are shuffled."""
+        if shuffle is None:
+            return cls(units, pieces)
+        windows = Windows.of(pieces, units.costs, shuffle.window_bytes)
+        return cls(units, Pieces(range(len(windows))), windows)
+
     def __len__(self) -> int:
         """How many positions there are."""
         return len(self.read)
@@ -93,10 +101,7 @@ class EpochOrder:
     def num_records(self) -> int | None:
         """How many records the epoch has. None if one of its units is a stream. Of blocks that are
         not in their natural order the tables are read."""
-        if self.table is None:
-            return self.units.total(self.pieces)
-        counts = self.pieces.counts(self.table.counts(self.units.counts))
-        return None if (counts < 0).any() else int(counts.sum())
+        return self.counts.total(self.pieces)
 
     def records_at(self, position: int) -> int | None:
         """How many records lie between a position and the next one, as far as is known. None if a
@@ -120,12 +125,16 @@ class EpochOrder:
             total += stop - start
         return (total if cut[1] is None else cut[1]) - cut[0]
 
-    def tail(self, position: int, records: int) -> EpochOrder:
-        """The place so many records behind a position. ValueError if there is no such place."""
+    def tail(self, cursor: Cursor) -> EpochOrder:
+        """What a reader has not given that stands there. ValueError if there is no such place."""
+        nothing = replace(self, pieces=self.pieces[:0])
+        if cursor is None:
+            return nothing
+        position, records = cursor
         if position == records == 0:
             return self
         if position == len(self) and not records:
-            return self.empty()
+            return nothing
         most = self.records_at(position)
         if most is None or records > most:
             raise ValueError(f"state= holds cursor [{position}, {records}], which is no position")
@@ -135,20 +144,20 @@ class EpochOrder:
         rest = self.pieces[place:]
         return replace(self, pieces=rest.trimmed(0, records, None) if records else rest)
 
-    def empty(self) -> EpochOrder:
-        """Nothing of it."""
-        return replace(self, pieces=self.pieces[:0])
-
-    def share(self, step: Share, epoch: int) -> EpochOrder:
-        """The share of a worker, in pieces of the same items."""
-        return replace(self, pieces=step.apply(self.pieces, self.counts, epoch))
+    def shared(self, steps: tuple[Step, ...], epoch: int) -> EpochOrder:
+        """The share of a worker of these steps, in pieces of the same items."""
+        pieces = self.pieces
+        for step in steps:
+            if isinstance(step, Share):
+                pieces = step.apply(pieces, self.counts, epoch)
+        return replace(self, pieces=pieces)
 
     @staticmethod
-    def joined(courses: Sequence[EpochOrder]) -> EpochOrder:
-        """All courses, of the same units, one behind the other."""
-        first = courses[0]
-        parts = [epoch_order.pieces for epoch_order in courses]
-        tables = [epoch_order.table for epoch_order in courses if epoch_order.table is not None]
+    def joined(orders: Sequence[EpochOrder]) -> EpochOrder:
+        """All of these, which are of the same units, one behind the other."""
+        first = orders[0]
+        parts = [order.pieces for order in orders]
+        tables = [order.table for order in orders if order.table is not None]
         if first.table is None or all(table is first.table for table in tables):
             return replace(first, pieces=Pieces.joined(parts))
         begins = accumulate((len(table) for table in tables), initial=0)
@@ -157,14 +166,6 @@ class EpochOrder:
             for begin, part in zip(begins, parts, strict=False)
         ]
         return replace(first, pieces=Pieces.joined(moved), table=Windows.joined(tables))
-
-
-def epoch_order_of(units: Units, pieces: Pieces, shuffle: Shuffle | None) -> EpochOrder:
-    """The epoch_order of pieces of units, in windows if it is shuffled."""
-    if shuffle is None:
-        return EpochOrder(units, pieces)
-    windows = Windows.of(pieces, units.costs, shuffle.window_bytes)
-    return EpochOrder(units, Pieces(range(len(windows))), windows)
 
 
 # The rest of an epoch that other readers began: what their shares had not given yet.
@@ -228,32 +229,31 @@ def _cursor(found: Any) -> Cursor:
     return position, records
 
 
-def epoch_order_of_rest(
-    units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int
-) -> EpochOrder:
+def _order_of_rest(units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int) -> EpochOrder:
     """The share of the rest of an epoch that a reader of these steps gives. ValueError for a cursor
     that stands nowhere."""
-    epoch_order = _first(units, rest[0], epoch)
+    left = _left_at_first(units, rest[0], epoch)
     for stage in rest[1:]:
-        epoch_order = _later(epoch_order, stage, epoch)
-    return _shared(epoch_order, steps, epoch)
+        shares = [left.shared(steps_at(stage.steps, i), epoch) for i in range(len(stage.cursors))]
+        left = EpochOrder.joined(list(map(EpochOrder.tail, shares, stage.cursors)))
+    return left.shared(steps, epoch)
 
 
-def _first(units: Units, stage: Stage, epoch: int) -> EpochOrder:
+def _left_at_first(units: Units, stage: Stage, epoch: int) -> EpochOrder:
     """The records that the readers of a dataset had not given."""
     shuffle = last_shuffle(stage.steps)
     pieces, alike = Pieces(range(len(units))), 0
     while alike < len(stage.steps) and isinstance(stage.steps[alike], Shuffle):
         alike += 1  # the steps before the first share are the same for all: they are taken once
     pieces = rearrange(pieces, units, stage.steps[:alike], epoch)
-    courses = []
+    left = []
     for index, cursor in enumerate(stage.cursors):
         own = steps_at(stage.steps, index)[alike:]
-        epoch_order = epoch_order_of(units, rearrange(pieces, units, own, epoch), shuffle)
+        order = EpochOrder.of(units, rearrange(pieces, units, own, epoch), shuffle)
         if not stage.steps and cursor is not None:
             cursor = _in_blocks(units, cursor)
-        courses.append(_tail(epoch_order, cursor))
-    return EpochOrder.joined(courses)
+        left.append(order.tail(cursor))
+    return EpochOrder.joined(left)
 
 
 def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
@@ -270,28 +270,6 @@ def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
     found = int(np.searchsorted(table.records, records, side="right")) - 1
     found = max(min(found, len(table) - 1), 0)
     return first + found, records - int(table.records[found])
-
-
-def _later(epoch_order: EpochOrder, stage: Stage, epoch: int) -> EpochOrder:
-    """The records that the readers of a rest had not given."""
-    shares = enumerate(stage.cursors)
-    return EpochOrder.joined(
-        [
-            _tail(_shared(epoch_order, steps_at(stage.steps, i), epoch), cursor)
-            for i, cursor in shares
-        ]
-    )
-
-
-def _tail(epoch_order: EpochOrder, cursor: Cursor) -> EpochOrder:
-    return epoch_order.empty() if cursor is None else epoch_order.tail(*cursor)
-
-
-def _shared(epoch_order: EpochOrder, steps: tuple[Step, ...], epoch: int) -> EpochOrder:
-    for step in steps:
-        if isinstance(step, Share):
-            epoch_order = epoch_order.share(step, epoch)
-    return epoch_order
 
 
 # The place where a reader stands, and how it gets back to it.
@@ -378,12 +356,12 @@ class ReaderOrder:
             return self._last[1]
         units = self.units
         if rest:
-            epoch_order = epoch_order_of_rest(units, self.steps, rest, epoch)
+            found = _order_of_rest(units, self.steps, rest, epoch)
         else:
             pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
-            epoch_order = epoch_order_of(units, pieces, self.shuffle)
-        self._last = (epoch, rest), epoch_order
-        return epoch_order
+            found = EpochOrder.of(units, pieces, self.shuffle)
+        self._last = (epoch, rest), found
+        return found
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be
@@ -407,11 +385,6 @@ class ReaderOrder:
                 bounds = *shard.blocks.offsets[[0, -1]].tolist(), *shard.blocks.bounds
                 crc = zlib.crc32(repr(bounds).encode(), crc)
         return f"{len(self.dataset.shards)}-{crc:08x}"
-
-    @property
-    def steps_text(self) -> str:
-        """The steps as text."""
-        return steps_text(self.steps)
 
     def blocks(self, rest: Rest | None = None) -> str:
         """A digest of the units' bounds: another index cuts the same files at other places. Of a

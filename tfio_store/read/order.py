@@ -147,6 +147,9 @@ class Counts(Protocol):
     def running(self, pieces: Pieces) -> Running:
         """The running totals of pieces. ValueError where a count is not known."""
 
+    def total(self, pieces: Pieces) -> int | None:
+        """How many records pieces give. None where a count is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayCounts:
@@ -157,6 +160,10 @@ class ArrayCounts:
     def running(self, pieces: Pieces) -> Running:
         counts = pieces.counts(self.held)
         return _Totals(counts, np.cumsum(counts))
+
+    def total(self, pieces: Pieces) -> int | None:
+        counts = pieces.counts(self.held)
+        return None if (counts < 0).any() else int(counts.sum())
 
 
 @dataclass(frozen=True, slots=True)

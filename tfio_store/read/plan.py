@@ -162,8 +162,7 @@ class Units:
         paged = self.dataset.paged
         if paged is not None and _is_all(pieces, len(self)):
             return paged.records
-        counts = pieces.counts(self.counts)
-        return None if (counts < 0).any() else int(counts.sum())
+        return ArrayCounts(self.counts).total(pieces)
 
     def most(self) -> Int64Array:
         """For each unit the most bytes of memory that its records can take."""
