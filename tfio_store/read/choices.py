@@ -85,24 +85,9 @@ class Choices:
         found: Int64Array = np.concatenate([np.zeros(0, np.int64), *pages])
         return found[start - first * PAGE : stop - first * PAGE]
 
-    def _page(self, epoch: int, number: int) -> Int64Array:
-        """The sources of a page, which holds several blocks: numpy's calls cost more than that."""
-        blocks = np.arange(PAGE // BLOCK) + number * (PAGE // BLOCK)
-        points = (np.arange(BLOCK, dtype=np.int64) << _BITS) + self._phases(epoch, blocks)[:, None]
-        chosen = np.searchsorted(self.bounds, points // BLOCK, side="right")
-        places = np.arange(number * PAGE, (number + 1) * PAGE, dtype=np.uint64)
-        keys = _mixed(places, self.salts(epoch)[1]).reshape(chosen.shape)
-        order = np.argsort(keys, axis=1, kind="stable")
-        return np.take_along_axis(chosen, order, axis=1).astype(np.int64).reshape(-1)
-
     def salts(self, epoch: int) -> tuple[int, int]:
         """The numbers of 32 and 64 bits that make one epoch's choices others than another's."""
-        first, second = _salts(self.seed, epoch)
-        return first % ONE, second
-
-    def _phases(self, epoch: int, blocks: Int64Array) -> Int64Array:
-        phases: Int64Array = (blocks * TURN + self.salts(epoch)[0]) % ONE
-        return phases
+        return _salts(self.seed, epoch)
 
     def _given(self, epoch: int, source: int, blocks: int) -> int:
         """How many places a source has in so many first blocks, however many these are."""
@@ -155,13 +140,22 @@ def _sum_of_wholes(count: int, first: int) -> int:
 
 @lru_cache(maxsize=16)
 def _page(choices: Choices, epoch: int, number: int) -> Int64Array:
-    return choices._page(epoch, number)
+    """The sources of a page, which holds several blocks: numpy's calls cost more than that."""
+    phase, salt = choices.salts(epoch)
+    blocks = np.arange(PAGE // BLOCK) + number * (PAGE // BLOCK)
+    phases = (blocks * TURN + phase) % ONE
+    points = (np.arange(BLOCK, dtype=np.int64) << _BITS) + phases[:, None]
+    chosen = np.searchsorted(choices.bounds, points // BLOCK, side="right")
+    places = np.arange(number * PAGE, (number + 1) * PAGE, dtype=np.uint64)
+    keys = _mixed(places, salt).reshape(chosen.shape)
+    order = np.argsort(keys, axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1).astype(np.int64).reshape(-1)
 
 
 @lru_cache(maxsize=16)
 def _salts(seed: int, epoch: int) -> tuple[int, int]:
     first, second = generator(seed, epoch, 3).bit_generator.random_raw(2).tolist()
-    return first, second
+    return first % ONE, second
 
 
 def _mixed(places: Keys, salt: int) -> Keys:

@@ -22,6 +22,7 @@ from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.records.compression import detect
 from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
+from tfio_store.records.lookalike import HEAD_BYTES
 from tfio_store.storage.local import LocalStore, opened
 
 __all__ = ["LocatedList", "fetch_records_of_files"]
@@ -37,8 +38,6 @@ _ENOUGH = 1 << 20
 
 _LONGEST_BLOCK = 16 << 20
 """The records of a longer block are not all held at once."""
-
-_HEAD_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def _run_from(shard: Shard, start: int) -> _Run | None:
 
 def _begins_long(descriptor: int, shard: Shard, start: int) -> bool:
     try:
-        head = os.pread(descriptor, _HEAD_BYTES, start)
+        head = os.pread(descriptor, HEAD_BYTES, start)
     except OSError:
         return False  # fetch_blocks meets it again, and reports it
     if shard.compression is not None and start == 0 and detect(head) is not None:

@@ -84,7 +84,6 @@ class _Source:
 
     def __init__(self, part: Part, position: Position) -> None:
         self.traversal = Traversal(part.shared, part.options, position, None)
-        self.begin(position)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""

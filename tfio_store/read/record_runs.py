@@ -27,6 +27,7 @@ from tfio_store.records.framing import (
     crc32c,
     scan,
 )
+from tfio_store.records.recovery import joined
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch
 
@@ -231,11 +232,7 @@ def decode_run(dataset: Dataset, run: RecordRun, data: BytesLike, how: Decoding)
         summed = scanned.summed
     if run.summed not in (UNKNOWN, summed):
         raise other_records(url, base)
-    if len(found) == 1:
-        return Located(found[0], run.position, 0)
-    offsets = np.concatenate([batch.offsets for batch in found])
-    lengths = np.concatenate([batch.lengths for batch in found])
-    return Located(RecordBatch(data, offsets, lengths), run.position, 0)
+    return Located(joined(data, found), run.position, 0)
 
 
 def _scan_piece(

@@ -35,6 +35,7 @@ from typing import Any
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import masked_crc32c
+from tfio_store.records.lookalike import HEAD_BYTES
 
 __all__ = [
     "CODECS",
@@ -386,7 +387,7 @@ def detect(first_bytes: BytesLike) -> str | None:
     records. A raw file begins with a length whose CRC holds. This is checked first, so that no
     record length passes for a magic number. Give 64 bytes or more if the object has them.
     """
-    head = bytes(memoryview(first_bytes)[:512])
+    head = bytes(memoryview(first_bytes)[:HEAD_BYTES])
     if begins_raw(head):
         return None
     if head[:3] == b"\x1f\x8b\x08":

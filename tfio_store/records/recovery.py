@@ -22,7 +22,7 @@ from tfio_store.records.framing import (
 )
 from tfio_store.records.lookalike import hint
 
-__all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion"]
+__all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion", "joined"]
 
 
 # Decompression past damage: as far as the data inflate, then from the next member on.
@@ -338,7 +338,7 @@ class RecoveringDecoder:
         batches, end = self._walk(memoryview(buffer), final)
         self._carry = bytearray(memoryview(buffer)[end:])
         self._base += end
-        return _joined(buffer, batches)
+        return joined(buffer, batches)
 
     def _walk(self, buffer: memoryview, final: bool) -> tuple[list[RecordBatch], int]:
         """Return batches of good records, and where the first undecided byte lies in the buffer."""
@@ -436,7 +436,7 @@ class RecoveringDecoder:
         self._on_skip(SkippedRegion(self._path, start, end - start, reason))
 
 
-def _joined(buffer: BytesLike, batches: list[RecordBatch]) -> RecordBatch:
+def joined(buffer: BytesLike, batches: list[RecordBatch]) -> RecordBatch:
     """One batch of all the records, which all lie in ``buffer``."""
     if not batches:
         return RecordBatch(b"", [], [])
