@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.model import Dataset
-from tfio_store.read.decode import NO_OFFSET, Located, Standing
+from tfio_store.read.decode import NO_OFFSET, Located, LocatedList
 from tfio_store.read.order import (
     ArrayCounts,
     Counts,
@@ -292,7 +292,7 @@ class Position:
     rest: Rest | None = None
     """If other readers began this epoch, what they left of it: the order is that of this rest."""
 
-    def at(self, located: Standing, index: int) -> Position:
+    def at(self, located: Located | LocatedList, index: int) -> Position:
         """The position of record ``index`` of a batch of the same epoch."""
         return Position(  # replace() takes several times as long
             self.epoch,

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
@@ -48,9 +48,9 @@ __all__ = [
     "Decoding",
     "FileSkips",
     "Located",
+    "LocatedList",
     "OnCorrupt",
     "Skips",
-    "Standing",
     "check_policy",
     "decode_block",
     "end_of",
@@ -193,16 +193,6 @@ class Decoding:
     its end: they are indexed as they are read."""
 
 
-class Standing(Protocol):
-    """Records that know where they stand: see `Located`."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def records(self) -> int: ...
-    def offset(self, index: int) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Located:
     """A batch and where it stands: at ``position`` of the reader's order, behind ``records``
@@ -225,6 +215,32 @@ class Located:
         if index < len(self.batch):
             return self.base + int(self.batch.offsets[index]) - HEADER_BYTES
         return self.base + end_of(self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedList:
+    """Records of a raw file, each in memory of its own, and where they stand; as `Located`.
+
+    ``start`` is the offset of the first one's frame, ``ends`` are those of the ends of all frames.
+    """
+
+    batch: list[bytes]
+    position: int
+    records: int
+    start: int
+    ends: list[int]
+
+    @classmethod
+    def of(cls, batch: list[bytes], position: int, records: int, start: int) -> LocatedList:
+        end, ends = start, []
+        for record in batch:
+            end += len(record) + FRAME_OVERHEAD
+            ends.append(end)
+        return cls(batch, position, records, start, ends)
+
+    def offset(self, index: int) -> int:
+        """The offset of record ``index``'s frame; of the end of the last, for ``len(batch)``."""
+        return self.ends[index - 1] if index else self.start
 
 
 def within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:

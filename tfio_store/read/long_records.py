@@ -16,16 +16,16 @@ import numpy as np
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import ManifestError
-from tfio_store.read.decode import Decoding, Located
+from tfio_store.read.decode import Decoding, Located, LocatedList
 from tfio_store.read.fetch import fetch_blocks
 from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.records.compression import detect
-from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
+from tfio_store.records.framing import read_records, walk
 from tfio_store.records.lookalike import HEAD_BYTES
 from tfio_store.storage.local import LocalStore, opened
 
-__all__ = ["LocatedList", "fetch_records_of_files"]
+__all__ = ["fetch_records_of_files"]
 
 _LONG = 8 << 10
 """From this length on a record is worth a system call of its own."""
@@ -38,32 +38,6 @@ _ENOUGH = 1 << 20
 
 _LONGEST_BLOCK = 16 << 20
 """The records of a longer block are not all held at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedList:
-    """Records of a raw file, each in memory of its own, and where they stand; as `Located`.
-
-    ``start`` is the offset of the first one's frame, ``ends`` are those of the ends of all frames.
-    """
-
-    batch: list[bytes]
-    position: int
-    records: int
-    start: int
-    ends: list[int]
-
-    @classmethod
-    def of(cls, batch: list[bytes], position: int, records: int, start: int) -> LocatedList:
-        end, ends = start, []
-        for record in batch:
-            end += len(record) + FRAME_OVERHEAD
-            ends.append(end)
-        return cls(batch, position, records, start, ends)
-
-    def offset(self, index: int) -> int:
-        """The offset of record ``index``'s frame; of the end of the last, for ``len(batch)``."""
-        return self.ends[index - 1] if index else self.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,17 @@ from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.inflate.index import BuiltIndex, save_index
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.read.cursor import Position, ReaderOrder, Rest
-from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
+from tfio_store.read.decode import (
+    NO_OFFSET,
+    Decoding,
+    Located,
+    LocatedList,
+    OnCorrupt,
+    Skips,
+    within,
+)
 from tfio_store.read.fetch import decode, fetch_blocks
-from tfio_store.read.long_records import LocatedList, fetch_records_of_files
+from tfio_store.read.long_records import fetch_records_of_files
 from tfio_store.read.order import Share, Step
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of
