@@ -177,6 +177,13 @@ class RecordSource(Sequence[bytes]):
             max_record_bytes=max_record_bytes,
             starts_bytes=memory_budget // _STARTS_SHARE,
         )
+        for shard in () if dataset.has_blocks else dataset.shards:
+            if shard.blocks is None:
+                raise ValueError(
+                    f"{shard.url}: is one {shard.compression} stream, in which no record can be "
+                    "reached by its number; index it with tfio_store.build_index, or copy it with "
+                    "tfio_store.copy(), which compresses in blocks"
+                )
         self._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes)
 
     @classmethod
@@ -219,13 +226,6 @@ class RecordSource(Sequence[bytes]):
         memory_budget: int,
         max_record_bytes: int,
     ) -> None:
-        for shard in dataset.shards if dataset.paged is None else ():
-            if shard.blocks is None:
-                raise ValueError(
-                    f"{shard.url}: is one {shard.compression} stream, in which no record can be "
-                    "reached by its number; index it with tfio_store.build_index, or copy it with "
-                    "tfio_store.copy(), which compresses in blocks"
-                )
         self._dataset = dataset
         self._units = Units(dataset, streams=False)
         self._how = Decoding(verify, max_record_bytes)

@@ -183,14 +183,11 @@ class Traversal:
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
         once closed."""
-        found = self._next(single=False)
+        found = self.next_records(single=False)
         return RecordBatch.from_records(found) if isinstance(found, list) else found
 
-    def next_records(self) -> RecordBatch | list[bytes] | None:
+    def next_records(self, *, single: bool = True) -> RecordBatch | list[bytes] | None:
         """The same, or a list of records, for a caller who wants them one by one."""
-        return self._next(single=True)
-
-    def _next(self, *, single: bool) -> RecordBatch | list[bytes] | None:
         self.check_open()
         if self._pipeline is None or self._pid != os.getpid():
             self._pipeline, self._pid = self._start(single), os.getpid()
