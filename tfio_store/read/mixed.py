@@ -268,12 +268,6 @@ class MixedTraversal:
         empty = [i for i, count in enumerate(known) if not count]
         return end - sum(self.choices.count(self._epoch, i, end) for i in empty)
 
-    def close(self) -> None:
-        """Stop for good. Idempotent."""
-        for traversal in self.traversals:
-            traversal.close()
-        self.closed = True
-
     def check_open(self) -> None:
         if self.closed:
             raise ValueError("the mixture is closed")

@@ -257,11 +257,6 @@ class Traversal:
             pipeline.close()  # type: ignore[attr-defined]
         self.skips.say()
 
-    def close(self) -> None:
-        """Stop for good. Idempotent."""
-        self.stop()
-        self.closed = True
-
     def check_open(self) -> None:
         if self.closed:
             raise ValueError("the reader is closed")
@@ -408,7 +403,7 @@ class Iterated:
             >>> reader.close()
         """
         self._leave(self._stands_at())
-        self._traversal.close()
+        self._traversal.closed = True
 
     def _stands_at(self, unread: int = 0) -> Any:
         """Behind the last record that was given out, which may be in the midst of a batch, or
