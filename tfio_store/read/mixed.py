@@ -17,7 +17,7 @@ from tfio_store.dataset.checks import check_from_0
 from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
-from tfio_store.read.state import MOST, position_of, state_of
+from tfio_store.read.state import MOST, position_of
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
@@ -28,9 +28,7 @@ __all__ = [
     "Part",
     "checked_mixture",
     "first_epoch",
-    "mixed_position",
     "mixture_epoch",
-    "mixture_state",
 ]
 
 _LEAST_AHEAD, _MOST_AHEAD = 64, 4096
@@ -38,6 +36,11 @@ _LEAST_AHEAD, _MOST_AHEAD = 64, 4096
 
 _PASSES = 1 << 20
 """So many epochs of a source are kept for its passes in one epoch of the mixture."""
+
+_FORMAT = 3
+
+_NUMBERS = ("epoch", "begin", "place")
+"""The numbers of a mixture's state."""
 
 
 def first_epoch(epoch: int) -> int:
@@ -150,11 +153,6 @@ class MixedTraversal:
     def _settle(self) -> None:
         self.last = None
         self._places = self._chosen = np.zeros(0, np.int64)
-
-    @property
-    def traversals(self) -> list[Traversal]:
-        """Those of the sources."""
-        return [source.traversal for source in self._sources]
 
     def before(self, unread: int) -> MixedPosition:
         """Where it stands, before so many of the last records."""
@@ -272,54 +270,47 @@ class MixedTraversal:
         if self.closed:
             raise ValueError("the mixture is closed")
 
+    # Its state: its position as JSON, with the state of each source
 
-# A mixture's state: its position as JSON, with the state of each source.
+    @property
+    def _marks(self) -> str:
+        return f"mix(seed={self.choices.seed}, stop={self.stop_at}, weights={self.choices})"
 
+    def state(self, position: MixedPosition) -> dict[str, Any]:
+        """The state of the mixture when it stands at a position."""
+        return {
+            "format": _FORMAT,
+            "mixture": self._marks,
+            **{name: getattr(position, name) for name in _NUMBERS},
+            "ended": [int(ended) for ended in position.ended],
+            "sources": [
+                source.traversal.state(at)
+                for source, at in zip(self._sources, position.sources, strict=True)
+            ],
+        }
 
-_FORMAT = 3
-
-_NUMBERS = ("epoch", "begin", "place")
-
-
-def mixture_state(position: MixedPosition, traversal: MixedTraversal) -> dict[str, Any]:
-    """The state of a mixture that stands at a position."""
-    return {
-        "format": _FORMAT,
-        "mixture": _marks(traversal),
-        **{name: getattr(position, name) for name in _NUMBERS},
-        "ended": [int(ended) for ended in position.ended],
-        "sources": [
-            state_of(at, one.order_of(at.rest))
-            for at, one in zip(position.sources, traversal.traversals, strict=True)
-        ],
-    }
-
-
-def _marks(traversal: MixedTraversal) -> str:
-    return (
-        f"mix(seed={traversal.choices.seed}, stop={traversal.stop_at}, weights={traversal.choices})"
-    )
-
-
-def mixed_position(state: Mapping[str, Any], traversal: MixedTraversal) -> MixedPosition:
-    """The position of a state. ValueError if it is none of this mixture's."""
-    checked_mixture(state)
-    if state["mixture"] != _marks(traversal):
-        raise ValueError(
-            f"state= was taken of another mixture, {state['mixture']}; this is {_marks(traversal)}"
-        )
-    traversals, states = traversal.traversals, state["sources"]
-    if len(states) != len(traversals):
-        raise ValueError(
-            f"state= holds {len(states)} sources, and the mixture has {len(traversals)}"
-        )
-    sources = tuple(map(_source_position, states, traversals, range(len(traversals))))
-    for number, at in enumerate(sources):
-        if mixture_epoch(at.epoch) != state["epoch"]:
-            raise ValueError(f"state= holds another epoch of source {number} than of the mixture")
-    ended = tuple(map(bool, state["ended"]))
-    epoch, begin, place = (state[name] for name in _NUMBERS)
-    return MixedPosition(epoch, begin, place, ended, sources)
+    def find(self, state: Mapping[str, Any]) -> MixedPosition:
+        """The position of a state. ValueError if it is none of this mixture's."""
+        checked_mixture(state)
+        if state["mixture"] != self._marks:
+            raise ValueError(
+                f"state= was taken of another mixture, {state['mixture']}; this is {self._marks}"
+            )
+        states = state["sources"]
+        if len(states) != len(self._sources):
+            raise ValueError(
+                f"state= holds {len(states)} sources, and the mixture has {len(self._sources)}"
+            )
+        traversals = [source.traversal for source in self._sources]
+        sources = tuple(map(_source_position, states, traversals, range(len(states))))
+        for number, at in enumerate(sources):
+            if mixture_epoch(at.epoch) != state["epoch"]:
+                raise ValueError(
+                    f"state= holds another epoch of source {number} than of the mixture"
+                )
+        ended = tuple(map(bool, state["ended"]))
+        epoch, begin, place = (state[name] for name in _NUMBERS)
+        return MixedPosition(epoch, begin, place, ended, sources)
 
 
 def _source_position(state: Mapping[str, Any], traversal: Traversal, number: int) -> Position:

@@ -16,9 +16,7 @@ from tfio_store.read.mixed import (
     MixedTraversal,
     Part,
     first_epoch,
-    mixed_position,
     mixture_epoch,
-    mixture_state,
 )
 from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.traversal import Iterated, ReaderOptions, Shared
@@ -230,7 +228,7 @@ class Mixture(Iterated):
             >>> len(list(other))
             2
         """
-        return mixture_state(self._stands_at(unread), self._traversal)
+        return self._traversal.state(self._stands_at(unread))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
@@ -242,7 +240,7 @@ class Mixture(Iterated):
             ValueError: The state is of another mixture, source or order, or the mixture is closed.
         """
         self._traversal.check_open()
-        self._leave(mixed_position(state, self._traversal))
+        self._leave(self._traversal.find(state))
 
     def __reduce__(self) -> tuple[Any, ...]:
         traversal = self._traversal

@@ -12,7 +12,6 @@ from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import Position
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.order import Share, Shuffle, Step, steps_text
-from tfio_store.read.state import state_of
 from tfio_store.read.stream import FileStream, is_file_object
 from tfio_store.read.traversal import Iterated, ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -298,8 +297,7 @@ class RecordReader(Iterated):
             >>> len(list(other))
             2
         """
-        position = self._stands_at(unread)
-        return state_of(position, self._traversal.order_of(position.rest))
+        return self._traversal.state(self._stands_at(unread))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -240,16 +241,14 @@ class _Told:
 def _frame_decoder(
     how: Decoding, url: str, offset: int, summed: int = 0
 ) -> RecordDecoder | RecoveringDecoder:
-    options: dict[str, Any] = {
-        "summed": summed,
-        "verify": how.verify,
-        "max_record_bytes": how.max_record_bytes,
-        "path": url,
-        "offset": offset,
-    }
-    if how.skips is None:
-        return RecordDecoder(**options)
-    return RecoveringDecoder(how.skips, **options)
+    decoder = RecordDecoder if how.skips is None else partial(RecoveringDecoder, how.skips)
+    return decoder(
+        verify=how.verify,
+        max_record_bytes=how.max_record_bytes,
+        path=url,
+        offset=offset,
+        summed=summed,
+    )
 
 
 def _contradiction(codec: str, first_bytes: BytesLike) -> str:

@@ -33,7 +33,7 @@ from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import fetch_records_of_files
 from tfio_store.read.order import Share, Step
 from tfio_store.read.shuffle import shuffled
-from tfio_store.read.state import position_of
+from tfio_store.read.state import position_of, state_of
 from tfio_store.read.stream import FileStream
 from tfio_store.records.framing import RecordBatch, RecordIterator
 from tfio_store.records.texts import warn
@@ -219,6 +219,10 @@ class Traversal:
         self.shared = shared
         for name in ("reader_order", "_order_in_blocks"):
             self.__dict__.pop(name, None)
+
+    def state(self, position: Position) -> dict[str, Any]:
+        """The state of a reader that stands at a position."""
+        return state_of(position, self.order_of(position.rest))
 
     def find(self, state: Mapping[str, Any]) -> Position:
         """The position of a state. If it was taken when more or less was known of the same streams,
