@@ -16,7 +16,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
-from tfio_store.read.mixture import Mixture, parts_of
+from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
@@ -53,7 +53,7 @@ def known_schema(reader: Reader | RecordSource, schema: object = None) -> Schema
     ValueError if those of a mixture's sources differ."""
     if not isinstance(reader, Mixture):
         return telling(reader.dataset, schema).schema
-    found = [telling(part.shared.dataset, schema).schema for part in parts_of(reader)]
+    found = [telling(dataset, schema).schema for dataset in datasets_of(reader)]
     if any(one != found[0] for one in found):
         raise ValueError("the sources of the mixture have different schemas: pass schema=")
     return found[0]

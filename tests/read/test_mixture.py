@@ -20,7 +20,7 @@ from tests.support.framed import framed
 from tests.support.layouts import LAYOUTS, Layout, laid_out
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.choices import Choices
-from tfio_store.read.mixed import MixedPosition, Part
+from tfio_store.read.mixed import MixedPosition
 from tfio_store.read.traversal import ReaderOptions, Shared
 
 SOURCES = st.lists(st.tuples(LAYOUTS, st.sampled_from([1.0, 1.5, 4.0])), min_size=1, max_size=3)
@@ -33,10 +33,12 @@ def mixed(
     with ExitStack() as stack:
         datasets = [stack.enter_context(laid_out(layout))[0] for layout, _ in sources]
         options = ReaderOptions(True, "raise", 64 << 20, 1 << 20)
-        parts = [Part("", Shared(dataset), options) for dataset in datasets]
+        shared = [Shared(dataset) for dataset in datasets]
         choices = Choices(seed, tuple(weight for _, weight in sources))
         yield (
-            tfs.Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts))),
+            tfs.Mixture._made(
+                choices, stop, shared, options, MixedPosition.at_first(0, len(shared))
+            ),
             datasets,
         )
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.checks import check_from_0
-from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
 from tfio_store.read.state import MOST, position_of
@@ -25,7 +24,6 @@ from tfio_store.records.framing import RecordBatch
 __all__ = [
     "MixedPosition",
     "MixedTraversal",
-    "Part",
     "checked_mixture",
     "first_epoch",
     "mixture_epoch",
@@ -55,15 +53,6 @@ def mixture_epoch(source_epoch: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One source: what it is called, its dataset, and its reader's arguments."""
-
-    source: Source
-    shared: Shared
-    options: ReaderOptions
-
-
-@dataclass(frozen=True, slots=True)
 class MixedPosition:
     """``place`` is that of the next record among the choices of the epoch. ``ended`` says which
     sources were given whole, ``sources`` where each stands. ``begin`` is the place at which the
@@ -85,8 +74,8 @@ class MixedPosition:
 class _Source:
     """One source, and what is left of its last batch."""
 
-    def __init__(self, part: Part, position: Position) -> None:
-        self.traversal = Traversal(part.shared, part.options, position, None)
+    def __init__(self, shared: Shared, options: ReaderOptions, position: Position) -> None:
+        self.traversal = Traversal(shared, options, position, None)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
@@ -125,11 +114,18 @@ class MixedTraversal:
     """Lists of records from a position on, epoch after epoch."""
 
     def __init__(
-        self, choices: Choices, stop: str, parts: Sequence[Part], position: MixedPosition
+        self,
+        choices: Choices,
+        stop: str,
+        shared: Sequence[Shared],
+        options: ReaderOptions,
+        position: MixedPosition,
     ) -> None:
         self.choices = choices
         self.stop_at = stop
-        self.parts = tuple(parts)
+        self.shared = tuple(shared)
+        """The datasets of the sources."""
+        self.options = options
         self.passes = 0
         """How many epochs have ended."""
         self.closed = False
@@ -138,7 +134,7 @@ class MixedTraversal:
         self._ahead = _LEAST_AHEAD
         self._counted: tuple[int, int | None] | None = None
         self._sources = [
-            _Source(part, at) for part, at in zip(parts, position.sources, strict=True)
+            _Source(one, options, at) for one, at in zip(shared, position.sources, strict=True)
         ]
         self.begin(position)
 
@@ -247,12 +243,8 @@ class MixedTraversal:
         return self._counted[1]
 
     def _count(self) -> int | None:
-        counts = []
-        for part in self.parts:
-            traversal = Traversal(
-                part.shared, part.options, Position(first_epoch(self._epoch)), None
-            )
-            counts.append(traversal.num_records())
+        first = Position(first_epoch(self._epoch))
+        counts = [Traversal(one, self.options, first, None).num_records() for one in self.shared]
         known = [count for count in counts if count is not None]
         if len(known) < len(counts):
             return None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.checks import check_positive
-from tfio_store.dataset.model import MEMORY_BUDGET
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
     MixedPosition,
     MixedTraversal,
-    Part,
     first_epoch,
     mixture_epoch,
 )
@@ -24,7 +22,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
-__all__ = ["Mixture", "mix", "parts_of"]
+__all__ = ["Mixture", "datasets_of", "mix"]
 
 _WINDOW = 16
 
@@ -90,11 +88,11 @@ def mix(
     check_positive("memory_budget", memory_budget)
     budget = max(1, memory_budget // len(pairs))
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
-    parts = []
-    for source, _ in pairs:
-        found = open_dataset(source, storage, compression=compression, limits=options.limits)
-        parts.append(Part(source, Shared(found), options))
-    return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
+    shared = [
+        Shared(open_dataset(source, storage, compression=compression, limits=options.limits))
+        for source, _ in pairs
+    ]
+    return Mixture._made(choices, stop, shared, options, MixedPosition.at_first(0, len(shared)))
 
 
 class Mixture(Iterated):
@@ -122,16 +120,21 @@ class Mixture(Iterated):
 
     @classmethod
     def _made(
-        cls, choices: Choices, stop: str, parts: Sequence[Part], position: MixedPosition
+        cls,
+        choices: Choices,
+        stop: str,
+        shared: Sequence[Shared],
+        options: ReaderOptions,
+        position: MixedPosition,
     ) -> Mixture:
         mixture = cls.__new__(cls)
-        mixture._traversal = MixedTraversal(choices, stop, parts, position)
+        mixture._traversal = MixedTraversal(choices, stop, shared, options, position)
         mixture._begin_records()
         return mixture
 
     def __repr__(self) -> str:
-        datasets = [part.shared.dataset.summary() for part in self._traversal.parts]
-        return f"<Mixture {self._traversal.choices} of {'; '.join(datasets)}>"
+        datasets = "; ".join(dataset.summary() for dataset in datasets_of(self))
+        return f"<Mixture {self._traversal.choices} of {datasets}>"
 
     @property
     def num_records(self) -> int | None:
@@ -190,20 +193,17 @@ class Mixture(Iterated):
             >>> list(mixture) == list(mixture)
             False
         """
-        budget = self._traversal.parts[0].options.memory_budget
+        budget = self._traversal.options.memory_budget
         step = Shuffle(seed, max(min(_WINDOW, budget >> 21), 1) if window is None else window)
-        for part in self._traversal.parts:
-            step.check_room(part.shared.dataset.nbytes, budget)
+        for dataset in datasets_of(self):
+            step.check_room(dataset.nbytes, budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Step, epoch: int | None = None) -> Mixture:
-        traversal, first = self._traversal, None if epoch is None else first_epoch(epoch)
-        parts = [
-            replace(part, options=part.options.with_step(step, first)) for part in traversal.parts
-        ]
-        epoch = mixture_epoch(parts[0].options.epoch)
-        position = MixedPosition.at_first(epoch, len(parts))
-        return Mixture._made(traversal.choices, traversal.stop_at, parts, position)
+        mixed, first = self._traversal, None if epoch is None else first_epoch(epoch)
+        options = mixed.options.with_step(step, first)
+        position = MixedPosition.at_first(mixture_epoch(options.epoch), len(mixed.shared))
+        return Mixture._made(mixed.choices, mixed.stop_at, mixed.shared, options, position)
 
     # Coming back
 
@@ -247,11 +247,12 @@ class Mixture(Iterated):
         return Mixture._made, (
             traversal.choices,
             traversal.stop_at,
-            traversal.parts,
+            traversal.shared,
+            traversal.options,
             self._stands_at(),
         )
 
 
-def parts_of(mixture: Mixture) -> tuple[Part, ...]:
-    """The sources of a mixture."""
-    return mixture._traversal.parts
+def datasets_of(mixture: Mixture) -> list[Dataset]:
+    """The datasets that a mixture mixes."""
+    return [one.dataset for one in mixture._traversal.shared]

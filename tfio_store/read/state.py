@@ -156,7 +156,11 @@ def position_of(
     _check_versions(versions, reader_order.dataset)
     _check_order(state, rest, reader_order.steps)
     if rest == ():
-        return _begin(numbers)
+        if numbers["position"] or numbers["records"]:
+            raise ValueError(
+                "state= holds a place in the rest of an epoch of which nothing was given"
+            )
+        return Position(epoch=numbers["epoch"])
     _check_same("blocks", state, reader_order.blocks(rest))
     found = Position(**numbers, rest=rest)
     _check_place(found, reader_order)
@@ -199,12 +203,6 @@ def _check_versions(theirs: object, dataset: Dataset) -> None:
 def _another(name: str, theirs: object, ours: object) -> ValueError:
     """The error for a state of another "source", "order" or "blocks"."""
     return ValueError("state= was taken of " + _OTHERS[name].format(theirs=theirs, ours=ours))
-
-
-def _begin(numbers: dict[str, int]) -> Position:
-    if numbers["position"] or numbers["records"]:
-        raise ValueError("state= holds a place in the rest of an epoch of which nothing was given")
-    return Position(epoch=numbers["epoch"])
 
 
 def _check_same(name: str, state: Mapping[str, Any], ours: str) -> None:
