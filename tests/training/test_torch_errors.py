@@ -72,7 +72,7 @@ def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
     dataset = TFRecordIterable(str(tmp_path / "x"), batch_size=1)
     reader = dataset._reader.value
     assert isinstance(reader, tfs.RecordReader)
-    object.__setattr__(reader._options, "max_record_bytes", 1000)
+    object.__setattr__(reader._traversal.options, "max_record_bytes", 1000)
     with pytest.raises(tfs.RecordTooLargeError) as caught:
         list(loader(dataset, 1))
     assert (caught.value.length, caught.value.limit) == (5000, 1000)

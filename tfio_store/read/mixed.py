@@ -75,7 +75,7 @@ class _Source:
     """One source, and what is left of its last batch."""
 
     def __init__(self, shared: Shared, options: ReaderOptions, position: Position) -> None:
-        self.traversal = Traversal(shared, options, position, None)
+        self.traversal = Traversal(shared, options, position)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
@@ -244,7 +244,7 @@ class MixedTraversal:
 
     def _count(self) -> int | None:
         first = Position(first_epoch(self._epoch))
-        counts = [Traversal(one, self.options, first, None).num_records() for one in self.shared]
+        counts = [Traversal(one, self.options, first).num_records() for one in self.shared]
         known = [count for count in counts if count is not None]
         if len(known) < len(counts):
             return None

@@ -127,10 +127,7 @@ class Mixture(Iterated):
         options: ReaderOptions,
         position: MixedPosition,
     ) -> Mixture:
-        mixture = cls.__new__(cls)
-        mixture._traversal = MixedTraversal(choices, stop, shared, options, position)
-        mixture._begin_records()
-        return mixture
+        return cls.__new__(cls)._begin(MixedTraversal(choices, stop, shared, options, position))
 
     def __repr__(self) -> str:
         datasets = "; ".join(dataset.summary() for dataset in datasets_of(self))

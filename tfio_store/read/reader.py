@@ -106,7 +106,7 @@ class RecordReader(Iterated):
         )
         if is_file_object(source):
             file = FileStream(source, compression)
-            self._set(Shared(file.dataset), options, Position(), file)
+            self._begin(Traversal(Shared(file.dataset), options, Position(), file))
             return
         dataset = open_dataset(
             source,
@@ -116,7 +116,7 @@ class RecordReader(Iterated):
         )
         if options.index_on_read:
             dataset = with_checkpoints(dataset, whatever_name=True)
-        self._set(Shared(dataset), options, Position())
+        self._begin(Traversal(Shared(dataset), options, Position()))
 
     @classmethod
     def of(
@@ -147,25 +147,12 @@ class RecordReader(Iterated):
 
     @classmethod
     def _made(cls, shared: Shared, options: ReaderOptions, cursor: Position) -> RecordReader:
-        reader = cls.__new__(cls)
-        reader._set(shared, options, cursor)
-        return reader
-
-    def _set(
-        self,
-        shared: Shared,
-        options: ReaderOptions,
-        cursor: Position,
-        file: FileStream | None = None,
-    ) -> None:
-        self._options = options
-        self._file = file
-        self._traversal = Traversal(shared, options, cursor, file)
-        self._begin_records()
+        return cls.__new__(cls)._begin(Traversal(shared, options, cursor))
 
     def __repr__(self) -> str:
         at = ", closed" if self._traversal.closed else f", epoch {self._traversal.position.epoch}"
-        order = f", {steps_text(self._options.steps)}" if self._options.steps else ""
+        steps = self._traversal.options.steps
+        order = f", {steps_text(steps)}" if steps else ""
         return f"<RecordReader of {self._traversal.shared.dataset.summary()}{order}{at}>"
 
     @property
@@ -259,15 +246,15 @@ class RecordReader(Iterated):
             (False, True)
         """
         step = Shuffle(seed, window)
-        step.check_room(self._traversal.shared.dataset.nbytes, self._options.memory_budget)
+        step.check_room(self.dataset.nbytes, self._traversal.options.memory_budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Step, epoch: int | None = None) -> RecordReader:
-        if self._file is not None:
+        if self._traversal.file is not None:
             raise ValueError(
                 "source= is a file object: only sources named by path can be cut into blocks"
             )
-        options = self._options.with_step(step, epoch)
+        options = self._traversal.options.with_step(step, epoch)
         return RecordReader._made(self._traversal.shared, options, Position(epoch=options.epoch))
 
     # Coming back
@@ -312,11 +299,12 @@ class RecordReader(Iterated):
         self._leave(self._traversal.find(state))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._file is not None:
+        traversal = self._traversal
+        if traversal.file is not None:
             raise TypeError(
                 "a reader of an open file object does not pickle; name the file by its path"
             )
-        return RecordReader._made, (self._traversal.shared, self._options, self._stands_at())
+        return RecordReader._made, (traversal.shared, traversal.options, self._stands_at())
 
 
 def _indexes(build_index: object, on_corrupt: OnCorrupt, is_file: bool) -> bool:

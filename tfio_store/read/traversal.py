@@ -131,7 +131,11 @@ class Traversal:
     """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
 
     def __init__(
-        self, shared: Shared, options: ReaderOptions, position: Position, file: FileStream | None
+        self,
+        shared: Shared,
+        options: ReaderOptions,
+        position: Position,
+        file: FileStream | None = None,
     ) -> None:
         self.position = position
         self.current: Located | LocatedList | None = None
@@ -142,15 +146,15 @@ class Traversal:
         self.skips = Skips(options.on_corrupt)
         self.shared = shared
         self._indexes = _Indexes(shared.dataset) if options.index_on_read else None
-        self._options = options
-        self._file = file
+        self.options = options
+        self.file = file
         self._pipeline: Iterator[Located | LocatedList] | None = None
         self._pid = os.getpid()
 
     @cached_property
     def reader_order(self) -> ReaderOrder:
         """Made on first use, because finding the blocks may take reading."""
-        options = self._options
+        options = self.options
         streams = not options.steps or options.on_corrupt != "raise"
         dataset = self.shared.dataset if streams else self.shared.with_blocks(options)
         reader_order = ReaderOrder(dataset, options.steps, streams=streams)
@@ -161,22 +165,22 @@ class Traversal:
     def order_of(self, rest: Rest | None) -> ReaderOrder:
         """The order of the rest of an epoch. Rests are cut into blocks, even for a reader that
         goes in order."""
-        if rest is None or self._options.steps or self._options.on_corrupt != "raise":
+        if rest is None or self.options.steps or self.options.on_corrupt != "raise":
             return self.reader_order
-        if self._file is not None:
+        if self.file is not None:
             raise ValueError("state= is of several readers, and source= is a file object")
         return self._order_in_blocks
 
     @cached_property
     def _order_in_blocks(self) -> ReaderOrder:
-        return ReaderOrder(self.shared.with_blocks(self._options), (), streams=False)
+        return ReaderOrder(self.shared.with_blocks(self.options), (), streams=False)
 
     def num_records(self) -> int | None:
         """How many records the position's epoch has, if that is known in advance."""
-        if self._options.on_corrupt != "raise" or self._file is not None:
+        if self.options.on_corrupt != "raise" or self.file is not None:
             return None
         rest = self.position.rest
-        if not self._options.steps and rest is None:
+        if not self.options.steps and rest is None:
             return self.shared.dataset.num_records
         return self.order_of(rest).epoch_order(self.position.epoch, rest).num_records()
 
@@ -231,7 +235,7 @@ class Traversal:
             return position_of(state, self.order_of)
         except ValueError:
             for other in self.shared.others():
-                traversal = Traversal(other, self._options, self.position, self._file)
+                traversal = Traversal(other, self.options, self.position, self.file)
                 with suppress(ValueError):
                     found = position_of(state, traversal.order_of)
                     self._take(other)
@@ -267,7 +271,7 @@ class Traversal:
 
     def _start(self, single: bool) -> Iterator[Located | LocatedList]:
         """Make the pipeline from the position on. It must not hold this object, which holds it."""
-        options, position = self._options, self.position
+        options, position = self.options, self.position
         reader_order = self.order_of(position.rest)
         skips = None if options.on_corrupt == "raise" else self.skips
         save = None if self._indexes is None else self._indexes.save
@@ -275,8 +279,8 @@ class Traversal:
         epoch_order = reader_order.epoch_order(position.epoch, position.rest)
         order = epoch_order.read.numbers
         start = max(position.offset, 0)
-        if self._file is not None:
-            located = decode(reader_order.dataset, self._file.parts(start), how)
+        if self.file is not None:
+            located = decode(reader_order.dataset, self.file.parts(start), how)
         else:
             # one window is gathered while the one before it is still in use
             budget = options.memory_budget - 2 * reader_order.window_most()
@@ -365,6 +369,12 @@ class Iterated:
     """The part that readers and mixtures share: iterating, and ending."""
 
     _traversal: Any
+
+    def _begin(self, traversal: Any) -> Self:
+        """Begin to iterate a traversal."""
+        self._traversal = traversal
+        self._begin_records()
+        return self
 
     def _begin_records(self) -> None:
         self._batches = Records(self._traversal)
