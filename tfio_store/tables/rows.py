@@ -27,7 +27,7 @@ from tfio_store.storage import Storage
 from tfio_store.tables.infer import first_schema, schema_of_records
 from tfio_store.tables.texts import iso_texts
 
-__all__ = ["Selection", "parse_numbers", "slices_of"]
+__all__ = ["LITTLE", "Selection", "parse_numbers", "slices_of"]
 
 
 # Some records of a source: its first, its last, a sample, or those of given numbers.
@@ -42,7 +42,7 @@ table is mostly empty, and far larger than they are."""
 
 Row = dict[str, Any]
 
-_LITTLE = 32 << 20
+LITTLE = 32 << 20
 """Bytes in flight for who wants few records."""
 
 _AT_ONCE = 256
@@ -67,7 +67,7 @@ class Selection:
         if count < 1:
             return
         with RecordReader.of(
-            self.dataset, memory_budget=_LITTLE, max_record_bytes=self.max_record_bytes
+            self.dataset, memory_budget=LITTLE, max_record_bytes=self.max_record_bytes
         ) as reader:
             for batch in reader.batches():
                 yield batch[:count]

@@ -28,7 +28,7 @@ from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.held_numbers import Budget, Held, quantiles
-from tfio_store.tables.rows import slices_of
+from tfio_store.tables.rows import LITTLE, slices_of
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
@@ -227,10 +227,6 @@ def _image(values: list[bytes]) -> str:
 # In how many records each feature is.
 
 
-_LITTLE = 32 << 20
-"""Bytes in flight for who wants few records."""
-
-
 @dataclass(frozen=True, slots=True)
 class Presence:
     """The features of the first records. ``features``: how many of the ``records`` have each of
@@ -257,7 +253,7 @@ def presence(
     with RecordReader(
         source,
         on_corrupt="skip",
-        memory_budget=_LITTLE,
+        memory_budget=LITTLE,
         max_record_bytes=max_record_bytes,
         storage=storage,
     ) as reader:

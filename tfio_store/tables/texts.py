@@ -199,12 +199,10 @@ def _dict(variable: str, entries: dict[str, str]) -> str:
 
 def _entry(name: str, feature: Feature) -> str:
     dtype = _TYPES[feature.wire]
-    if feature.raw:
-        if feature.nullable and feature.default is None and not feature.ragged:
-            return "tf.io.VarLenFeature(tf.string)"
-        return f"tf.io.FixedLenFeature([], tf.string{_raw_default(feature)})"
     if feature.nullable and feature.default is None and not feature.ragged:
         return f"tf.io.VarLenFeature({dtype})"
+    if feature.raw:
+        return f"tf.io.FixedLenFeature([], {dtype}{_raw_default(feature)})"
     if not feature.ragged:
         return f"tf.io.FixedLenFeature({list(feature.row_shape)}, {dtype}{_default(feature)})"
     if feature.nested:
@@ -252,8 +250,6 @@ def _raw_default(feature: Feature) -> str:
         return ", b''"
     if feature.default is None:
         return ""
-    import numpy as np
-
     if not isinstance(feature.default, list) and feature.width > _SPELLED_OUT:
         one = np.full((), feature.default).astype(feature.item_dtype()).tobytes()
         return f", {one!r} * {feature.width}"
