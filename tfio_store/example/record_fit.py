@@ -54,54 +54,51 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
         if feature is None:
             continue
         nulls = null_flags(value)
-        if is_null(value) or (nulls is not None and nulls.size and nulls.all()):
-            _check_null(name, feature, number)
-            continue
-        if feature.sequence:
-            fit[name] = _steps(name, value, feature, number)
-            continue
-        if feature.kind is None and isinstance(value, (bytes, bytearray, str)):
-            continue
-        if nulls is not None and nulls.any():
-            continue  # the encoder refuses it
         try:
+            if is_null(value) or (nulls is not None and nulls.size and nulls.all()):
+                _check_null(feature)
+                continue
+            if feature.sequence:
+                fit[name] = _steps(value, feature)
+                continue
+            if feature.kind is None and isinstance(value, (bytes, bytearray, str)):
+                continue
+            if nulls is not None and nulls.any():
+                continue  # the encoder refuses it
             if feature.kind is not None:
-                value = fit[name] = _of_kind(value, feature)
+                value = _of_kind(value, feature)
             fit[name] = _raw(value, feature) if feature.raw else _checked(value, feature)
         except (TypeError, ValueError) as error:
             raise SchemaError(_reason(error), feature=name, record=number) from None
     return fit
 
 
-def _check_null(name: str, feature: Feature, number: int) -> None:
-    """SchemaError if readers would take the null for an empty row. Of other features that are not
+def _check_null(feature: Feature) -> None:
+    """ValueError if readers would take the null for an empty row. Of other features that are not
     nullable they say that it is missing."""
     if feature.ragged and not feature.nullable:
-        reason = (
+        raise ValueError(
             f"is null, where the schema has {feature.dtype} that is not nullable; give an empty "
             "list, or Feature(..., nullable=True)"
         )
-        raise SchemaError(reason, feature=name, record=number)
 
 
-def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
-    """The value as a record holds it. SchemaError unless it is a sequence of steps, each of the
+def _steps(value: Any, feature: Feature) -> Any:
+    """The value as a record holds it. ValueError unless it is a sequence of steps, each of the
     step's shape."""
-    try:
-        is_bytes = isinstance(plain_string(value), (bytes, str))
-        ordered = isinstance(value, Iterable) and not isinstance(value, (Set, Mapping))
-        if is_bytes or not ordered or not hasattr(value, "__len__"):
-            got = f"a {type(value).__name__}"
-            raise ValueError(f"holds {got}, where the schema has a sequence of steps")
-        if isinstance(value, Ragged) and not feature.nested:
-            raise ValueError(f"holds rows that vary in length, not steps of {feature.shape[1:]}")
-        if feature.kind is not None:
-            value = _of_kind(value, feature)
-        for step in value:
-            _checked(step, feature.step())
-        return value
-    except (TypeError, ValueError) as error:
-        raise SchemaError(_reason(error), feature=name, record=number) from None
+    is_bytes = isinstance(plain_string(value), (bytes, str))
+    ordered = isinstance(value, Iterable) and not isinstance(value, (Set, Mapping))
+    if is_bytes or not ordered or not hasattr(value, "__len__"):
+        got = f"a {type(value).__name__}"
+        raise ValueError(f"holds {got}, where the schema has a sequence of steps")
+    if isinstance(value, Ragged) and not feature.nested:
+        raise ValueError(f"holds rows that vary in length, not steps of {feature.shape[1:]}")
+    if feature.kind is not None:
+        value = _of_kind(value, feature)
+    of_one = feature.step()
+    for step in value:
+        _checked(step, of_one)
+    return value
 
 
 def _reason(error: Exception) -> str:
