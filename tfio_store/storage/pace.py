@@ -55,7 +55,8 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._rate = inf
+        self.rate = inf
+        """Requests a second that may begin."""
         self._searches = True
         self._cut = -inf
         """When the rate was last lowered."""
@@ -69,11 +70,6 @@ class Pace:
         """The last requests, and the share of them that was refused."""
         self._answers: deque[float] = deque(maxlen=4096)
 
-    @property
-    def rate(self) -> float:
-        """Requests a second that may begin."""
-        return self._rate
-
     def join(self) -> int:
         """A request wants to begin, once or more often. Returns its number. `leave` must follow."""
         self._last += 1
@@ -84,26 +80,23 @@ class Pace:
         numbers, so that what is repeated goes before what is new."""
         self._first = now if self._first is None else self._first
         if now - self._cut > FORGOTTEN:
-            self._rate, self._searches = inf, True
-        if self._rate == inf:
+            self.rate, self._searches = inf, True
+        if self.rate == inf:
             before = 0
         else:
             before = bisect_left(self._waiting, number)
-            at = self._next + before / self._rate
+            at = self._next + before / self.rate
             if at > now:
                 if self._waiting[before : before + 1] != [number]:
                     self._waiting.insert(before, number)
                 return at - now
-            self._next = max(now, self._next) + 1 / self._rate
-        self._out(number)
+            self._next = max(now, self._next) + 1 / self.rate
+        self.leave(number)
         self._under_way += 1
         return 0.0
 
     def leave(self, number: int) -> None:
-        """The request has ended, or nobody wants it any more."""
-        self._out(number)
-
-    def _out(self, number: int) -> None:
+        """The request waits no longer: it begins, or nobody wants it any more."""
         at = bisect_left(self._waiting, number)
         if self._waiting[at : at + 1] == [number]:
             del self._waiting[at]
@@ -116,18 +109,18 @@ class Pace:
         if not refused:
             self._answers.append(now)
             longer = 1 + ((now - self._cut) / LONGER) ** 2
-            more = MORE * max(1.0, FEW / self._rate)
-            self._rate += SEARCH if self._searches else more * longer
+            more = MORE * max(1.0, FEW / self.rate)
+            self.rate += SEARCH if self._searches else more * longer
         elif begun >= self._cut and self._refused > TOLERATED:  # others tell of the rate before
-            if self._rate == inf:
-                self._rate = max(self._seen(now), self._under_way + 1.0)
+            if self.rate == inf:
+                self.rate = max(self._seen(now), self._under_way + 1.0)
             else:
                 self._searches = False
-            self._rate = max(LEAST, self._rate * (1 - CUT / (1 + self._rate / MANY)))
+            self.rate = max(LEAST, self.rate * (1 - CUT / (1 + self.rate / MANY)))
             self._cut = now
-            if self._rate > FEW:  # what is refused from here on tells soon whether that was enough
+            if self.rate > FEW:  # what is refused from here on tells soon whether that was enough
                 self._refused /= 2
-            self._next = min(self._next, now + 1 / self._rate)
+            self._next = min(self._next, now + 1 / self.rate)
 
     def _seen(self, now: float) -> float:
         """Answers a second of late."""
