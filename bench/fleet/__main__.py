@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import tfio_store as tfs
 import tfio_store.dataset.folder as folder
-import tfio_store.dataset.paged_shards as paged_shards
+import tfio_store.dataset.pages as pages
 import tfio_store.dataset.resolver as resolver
 import tfio_store.storage.read_ahead as read_ahead
 from bench.fleet.clock import Clock
@@ -110,7 +110,7 @@ def fleet(
         for module in (folder, resolver):
             patched.enter_context(patch.object(module, "early", early))
         patched.enter_context(patch.object(read_ahead, "monotonic", clock))
-        patched.enter_context(patch.object(paged_shards, "decode_page", _once(paged_shards)))
+        patched.enter_context(patch.object(pages, "decode_page", _once(pages)))
         if not paced:
             patched.enter_context(patch.object(Pace, "wait", lambda *_: 0.0))
         for number in range(count):
