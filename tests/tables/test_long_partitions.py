@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,14 @@ def test_each_page_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pages, "decode_page", count)
     assert len(tfs.partitions(url, num_partitions=500)) == 500
     assert len(decoded) == 40
+
+
+def test_a_part_is_not_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+    url = f"{tmp_path}/train"
+    written(url, None, [5, 5, 5])
+    whole, part = tfs.open(url), tfs.open(tfs.slice(url, "1:"))
+    assert part != whole
+    assert part == pickle.loads(pickle.dumps(part))
+    assert part != tfs.open(tfs.slice(url, "2:"))
+    assert whole == pickle.loads(pickle.dumps(whole))

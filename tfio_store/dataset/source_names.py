@@ -1,4 +1,5 @@
-"""The grammar of source names, the same for everything that takes a source. No I/O.
+"""The grammar of source names, the same for everything that takes a source, and which files are the
+shards of one dataset by their names. No I/O.
 
 ========================= =========================================================================
 ``name@16``, ``@16.gz``   the shards ``name-00000-of-00016`` …; with what follows the number behind
