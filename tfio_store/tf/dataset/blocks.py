@@ -225,9 +225,9 @@ class BlockReader:
         self.mark = mark_of(*place_and_files)
         # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(
-            tf.constant(files, tf.string, [len(files)]),
-            tf.constant(codecs, tf.string, [len(files)]),
-            tf.constant(versions, tf.string, [len(files)]),
+            stages.strings(files),
+            stages.strings(codecs),
+            stages.strings(versions),
             tf.constant(spans.held),
             tf.constant(spans.placed),
             tf.constant(spans.groups),
@@ -240,7 +240,7 @@ class BlockReader:
         self._lent = self._remote or any(codecs)
         self.count = spans.count
         self.window = window
-        self.versions = tf.constant(place_and_files, tf.string, [2])
+        self.versions = stages.strings(place_and_files)
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of

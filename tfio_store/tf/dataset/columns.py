@@ -205,24 +205,24 @@ def _columns(name: str, feature: Any) -> list[Column | None]:
     if isinstance(feature, tf.io.FixedLenSequenceFeature):
         return [_padded(name, feature)]
     if isinstance(feature, tf.io.VarLenFeature):
-        return [Column(name, feature.dtype, _SPARSE)]
+        return [Column.sparse(name, feature.dtype)]
     if isinstance(feature, tf.io.SparseFeature):
         keys = feature.index_key
         keys = [keys] if isinstance(keys, str) else keys
-        indices = [Column(key, tf.int64, _SPARSE) for key in keys]
-        return [*indices, Column(feature.value_key, feature.dtype, _SPARSE)]
+        indices = [Column.sparse(key, tf.int64) for key in keys]
+        return [*indices, Column.sparse(feature.value_key, feature.dtype)]
     if isinstance(feature, tf.io.RaggedFeature):
         return _ragged(name, feature)
     return [None]
 
 
 def _ragged(name: str, feature: Any) -> list[Column | None]:
-    layout = _RAGGED if feature.row_splits_dtype == tf.int64 else _RAGGED32
+    splits = feature.row_splits_dtype
     keys = [part.key for part in feature.partitions if hasattr(part, "key")]
     value_key = name if feature.value_key is None else feature.value_key
     return [
-        Column(value_key, feature.dtype, layout),
-        *[Column(key, tf.int64, layout) for key in keys],
+        Column.ragged(value_key, feature.dtype, splits),
+        *[Column.ragged(key, tf.int64, splits) for key in keys],
     ]
 
 

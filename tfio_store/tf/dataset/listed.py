@@ -20,6 +20,7 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.record_function import behind
 from tfio_store.tf.dataset.source import ListedFiles
+from tfio_store.tf.dataset.stages import strings
 
 __all__ = [
     "OFTEN",
@@ -228,8 +229,7 @@ def list_files(
         (3, 3)
     """
     names = sorted(set(files_of(file_pattern, given_storage(storage_options, storage))))
-    found = tf.constant(names, tf.string, [len(names)])
-    dataset = tf.data.Dataset.from_tensor_slices(found, name=name)
+    dataset = tf.data.Dataset.from_tensor_slices(strings(names), name=name)
     listed = ListedNames(dataset, names, ordered=True)
     if shuffle is None or shuffle:
         return listed.shuffle(max(len(names), 1), seed=seed, name=name)

@@ -36,6 +36,7 @@ from tfio_store.tf.dataset.batches import (
 )
 from tfio_store.tf.dataset.blocks import block_dataset, interleaved
 from tfio_store.tf.dataset.options import Options, to_json
+from tfio_store.tf.dataset.stages import strings
 from tfio_store.tf.dataset.streams import (
     can_batch_streams,
     check_sizes,
@@ -267,15 +268,13 @@ class Source:
         def records(name: tf.Tensor) -> tf.data.Dataset:
             return records_of(name, codec, self.options)
 
-        return (
-            names.flat_map(records)
-            if reads is None
-            else interleaved(names, records, reads, self.options)
-        )
+        if reads is None:
+            return names.flat_map(records)
+        return interleaved(names, records, reads, self.options)
 
     def _of_files(self, dataset: Dataset, options: Options) -> tf.data.Dataset:
         files = [shard.address for shard in dataset.shards]
-        codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
+        codecs = strings([shard.compression or "" for shard in dataset.shards])
         sizes = [shard.nbytes for shard in dataset.shards]
         return _from_files(files, codecs, options, self.parallel_reads, sizes)
 
@@ -459,8 +458,7 @@ def _from_files(
     nbytes = None if sizes is None else sum(sizes)
     if alone and can_batch_streams(options, parallel_reads, nbytes):
         return stream_batches(names, codecs, options, at_once=at_once)
-    pair = tf.constant(names, tf.string, [len(names)]), codecs
-    files = tf.data.Dataset.from_tensor_slices(pair)
+    files = tf.data.Dataset.from_tensor_slices((strings(names), codecs))
     return stream_dataset(files, options, parallel_reads, at_once=at_once)
 
 
@@ -471,9 +469,8 @@ def _is_plain(shard: Shard) -> bool:
 
 
 def _in_turns(dataset: Dataset, options: Options, parallel_reads: int) -> tf.data.Dataset:
-    shape = [len(dataset.shards)]
-    names = tf.constant([shard.address for shard in dataset.shards], tf.string, shape)
-    codecs = tf.constant([shard.compression or "" for shard in dataset.shards], tf.string, shape)
+    names = strings([shard.address for shard in dataset.shards])
+    codecs = strings([shard.compression or "" for shard in dataset.shards])
     files = tf.data.Dataset.from_tensor_slices((names, codecs))
     return interleaved(files, plain_dataset, parallel_reads, options)
 

@@ -45,6 +45,7 @@ __all__ = [
     "seeds",
     "shuffler",
     "slices",
+    "strings",
     "then",
     "until_error",
 ]
@@ -52,6 +53,11 @@ __all__ = [
 NOTHING = -1
 END = "11:"
 """An error text for `ops.raise_error`: OUT_OF_RANGE. It ends a scan, as its input's end does."""
+
+
+def strings(texts: Sequence[str]) -> tf.Tensor:
+    """string [n], also of none."""
+    return tf.constant(texts, tf.string, [len(texts)])
 
 
 def numbers(count: int, options: Options, mark: int | None = None) -> tf.data.Dataset:

@@ -256,10 +256,8 @@ def stream_batches(names: list[str], codecs: tf.Tensor, options: Options, *, at_
 
 
 def _files(names: list[str], codecs: tf.Tensor, options: Options) -> tf.data.Dataset:
-    shape = [len(names)]
-    shown = tf.constant([redacted(name) for name in names], tf.string, shape)
-    parts = tf.constant(names, tf.string, shape), codecs, shown
-    files = tf.data.Dataset.from_tensor_slices(parts)
+    shown = stages.strings([redacted(name) for name in names])
+    files = tf.data.Dataset.from_tensor_slices((stages.strings(names), codecs, shown))
     return files if options.shard is None else files.shard(*options.shard)
 
 
