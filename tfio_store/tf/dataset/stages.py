@@ -70,7 +70,7 @@ def numbers(count: int, options: Options, mark: int | None = None) -> tf.data.Da
     if options.shuffle is False:
         return found
     return found.shuffle(
-        max(-(-(count - index) // shards), 1),
+        max(len(mine), 1),
         seed=options.seed,
         reshuffle_each_iteration=options.reshuffle_each_iteration,
     )
