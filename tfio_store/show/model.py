@@ -1,4 +1,4 @@
-"""The contents of a report, as plain values. A page, a server and a notebook draw the same ones.
+"""The contents of a report, as plain values. A page and a notebook draw the same ones.
 
 The parts are made in this order: `Sample` (records, and where they lie) → `FeatureFacts`,
 `ShardBar`, `Item` → `Finding`. All lists here are bounded, whatever the dataset: `Scope.left_out`

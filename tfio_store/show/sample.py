@@ -8,9 +8,8 @@ sample.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +95,7 @@ def source_name(source: Source) -> str:
 MOST_ROWS = 200_000
 
 
-class Places(Sequence[Place]):
+class Places:
     """Where the rows lie, row by row."""
 
     def __init__(self, columns: npt.NDArray[np.int64], at: npt.NDArray[np.float64]) -> None:
@@ -106,16 +105,10 @@ class Places(Sequence[Place]):
     def __len__(self) -> int:
         return len(self._at)
 
-    @overload
-    def __getitem__(self, index: int) -> Place: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Place]: ...
-    def __getitem__(self, index: int | slice) -> Place | list[Place]:
-        if isinstance(index, slice):
-            return [self._place(row) for row in range(*index.indices(len(self)))]
-        return self._place(range(len(self))[index])
+    def __iter__(self) -> Iterator[Place]:
+        return map(self.__getitem__, range(len(self)))
 
-    def _place(self, row: int) -> Place:
+    def __getitem__(self, row: int) -> Place:
         shard, number, offset, _ = self._columns[:, row].tolist()
         return Place(row, shard, None if number < 0 else number, offset, float(self._at[row]))
 
@@ -241,7 +234,7 @@ class Sample:
         return self.kept.count
 
     @property
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Places:
         """Where the rows lie: row i at index i."""
         return self.kept.places
 

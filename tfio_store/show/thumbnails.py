@@ -54,13 +54,12 @@ def _first(found: Mapping[str, int], names: Iterable[str]) -> int | None:
 # whatever Pillow raises is an answer.
 
 
-SIDE = 192
+_SIDE = 192
 """Pixels of a thumbnail's longer side, at most."""
 
-MOST_PIXELS = 64_000_000
+_MOST_PIXELS = 64_000_000
 _TOO_MANY_PIXELS = "it has too many pixels"
-NO_PILLOW = "Pillow is not installed"
-MOST_SCANS = 64
+_MOST_SCANS = 64
 """Scans of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have
 ten."""
 
@@ -92,22 +91,16 @@ class Look:
     """Why it was not looked at."""
 
 
-def refusal(data: bytes) -> str:
-    """Why an image is not decoded, here or in a browser, as far as its header says. Empty if
-    nothing speaks against it."""
-    width, height = image_size(data) or (0, 0)
-    return _too_much(data, width, height)
-
-
 def _too_much(data: bytes, width: int, height: int) -> str:
-    if width * height > MOST_PIXELS:
+    """Why an image of this size is not decoded. Empty if nothing speaks against it."""
+    if width * height > _MOST_PIXELS:
         return _TOO_MANY_PIXELS
-    if data.startswith(b"\xff\xd8\xff") and data.count(b"\xff\xda") > MOST_SCANS:
+    if data.startswith(b"\xff\xd8\xff") and data.count(b"\xff\xda") > _MOST_SCANS:
         return "it has too many scans"
     return ""
 
 
-def look_at(data: bytes, side: int = SIDE) -> Look:
+def look_at(data: bytes) -> Look:
     """Decode an image, and make a small picture of it."""
     found = media_type(data[:4096])
     if not is_image(found) or found is None:
@@ -122,7 +115,7 @@ def look_at(data: bytes, side: int = SIDE) -> Look:
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.filterwarnings("ignore", message="Palette images|.*EXIF|.*iCCP|.*Truncated")
             with pillow.open(io.BytesIO(data), formats=_FORMATS) as image:
-                return _decoded(image, data, found, side)
+                return _decoded(image, data, found)
     except MemoryError:
         return Look(passed_over="it takes too much memory")
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
@@ -147,25 +140,25 @@ def _unseen(data: bytes, found: str) -> Look:
     width, height = size
     why = _too_much(data, width, height)
     if not why and len(data) > _WITHOUT_PILLOW:
-        why = NO_PILLOW
+        why = "Pillow is not installed"
     if why:
         return Look(width=width, height=height, passed_over=why)
     return Look(data, found, width, height)
 
 
-def _decoded(image: Any, data: bytes, found: str, side: int) -> Look:
+def _decoded(image: Any, data: bytes, found: str) -> Look:
     width, height = (int(edge) for edge in image.size)
     mode = str(image.mode)
     why = _too_much(data, width, height)
     if why:
         return Look(width=width, height=height, mode=mode, passed_over=why)
     if found == "image/jpeg":
-        image.draft(None, (side, side))  # libjpeg decodes an eighth as fast as it scales
+        image.draft(None, (_SIDE, _SIDE))  # libjpeg decodes an eighth as fast as it scales
     image.load()
     small = _plain(image)
-    small.thumbnail((side, side))
+    small.thumbnail((_SIDE, _SIDE))
     blank = all(least == most for least, most in _extrema(small))
-    if len(data) <= _AS_IT_IS and max(width, height) <= side:
+    if len(data) <= _AS_IT_IS and max(width, height) <= _SIDE:
         return Look(data, found, width, height, mode, blank)
     shown, media = _encoded(small, found)
     return Look(shown, media, width, height, mode, blank, shortened=True)
@@ -208,13 +201,13 @@ def _encoded(image: Any, found: str) -> tuple[bytes, str]:
     return file.getvalue(), "image/png"
 
 
-def look_at_pixels(data: bytes, shape: tuple[int, ...], side: int = SIDE) -> Look:
+def look_at_pixels(data: bytes, shape: tuple[int, ...]) -> Look:
     """Raw bytes [h, w] or [h, w, 1 to 4] as a PNG. Of large ones every n-th pixel."""
     pixels = np.frombuffer(data, np.uint8)
     if pixels.size != int(np.prod(shape)) or not pixels.size:
         return Look(broken=f"it has {len(data):,} bytes, where {shape} pixels were said")
     table = pixels.reshape(*shape[:2], -1)
-    step = max(1, -(-max(shape[:2]) // side))
+    step = max(1, -(-max(shape[:2]) // _SIDE))
     small = np.ascontiguousarray(table[::step, ::step])
     modes = dict(enumerate(_MODES, 1))
     blank = bool((table == table[0, 0]).all())

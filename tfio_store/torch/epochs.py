@@ -150,7 +150,7 @@ class Pass:
     workers: list[int] = field(default_factory=list)
     """Those that have begun it."""
     pipes: list[int] = field(default_factory=list)
-    """The seed of the worker that came first."""
+    """Those of the worker that came first."""
 
     def may_be_of(self, worker: Worker) -> bool:
         """Whether the loader of this worker may have begun it. Another loader's workers share no
