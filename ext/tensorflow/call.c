@@ -1,6 +1,7 @@
 #include "tensorflow/call.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool check_status(kernel_call *now) {
@@ -101,6 +102,12 @@ bool output_text(kernel_call *now, int index, const char *text) {
     if (string == NULL) return false;
     tf.StringCopy(string, text, strlen(text));
     return true;
+}
+
+bool output_error(kernel_call *now, int index, const failure *why) {
+    char text[sizeof why->message + 16] = "";
+    if (why->code != TF_OK) snprintf(text, sizeof text, "%d:%s", (int)why->code, why->message);
+    return output_text(now, index, text);
 }
 
 bool output_strings(kernel_call *now, int index, const ex_bytes *bytes, size_t count) {

@@ -34,6 +34,8 @@ bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t s
 int64_t *output_numbers(kernel_call *now, int index, int64_t n);
 /* … a string scalar … */
 bool output_text(kernel_call *now, int index, const char *text);
+/* … what went wrong, as TfioStoreRaise reads it: "15:what happened", or nothing for TF_OK … */
+bool output_error(kernel_call *now, int index, const failure *why);
 /* … or copies of bytes, or of records, string [count]. */
 bool output_strings(kernel_call *now, int index, const ex_bytes *bytes, size_t count);
 bool output_records(kernel_call *now, int index, const record_list *records);

@@ -48,9 +48,9 @@ def test_a_stream_refuses_a_position_that_is_none(
     @tf.function
     def read() -> Any:
         wanted = tf.constant(position, tf.int64)
-        return ops.read_stream(
-            tf.constant([path]), tf.constant([codec]), tf.constant(""), wanted, settings
-        )
+        files, codecs = tf.constant([path]), tf.constant([codec])
+        *_, error = ops.read_stream(files, codecs, tf.constant(""), wanted, settings)
+        return ops.raise_error(error, "")
 
     with pytest.raises((tf.errors.DataLossError, tf.errors.InvalidArgumentError)):
         read()

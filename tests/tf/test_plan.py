@@ -456,7 +456,7 @@ def test_a_hint_of_shards_is_left_to_tensorflow(files: dict[str, list[str]]) -> 
     tfs.TFRecordDataset(files[""]).shard(hint, hint)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "short", "longer"])
+@pytest.mark.parametrize("damage", ["flipped", "short", "longer", "no records"])
 @pytest.mark.parametrize("codec", ["", "GZIP"])
 def test_ignored_errors_end(
     tmp_path: Path, files: dict[str, list[str]], damage: str, codec: str
@@ -465,6 +465,7 @@ def test_ignored_errors_end(
     data = bytearray(Path(files[codec][1]).read_bytes())
     data[len(data) // 2] ^= damage == "flipped"
     data = data[:-30] if damage == "short" else data + b"12345" * (damage == "longer")
+    data = data if damage != "no records" else bytearray(b"<p>404</p>" * 1000)
     (tmp_path / "bad").write_bytes(data)
     names = [files[codec][0], str(tmp_path / "bad"), files[codec][2]]
 
@@ -485,3 +486,21 @@ def test_ignored_errors_end(
             found = labels_of(chain(tfs.TFRecordDataset(names)))
         assert len(found) == len(set(found))
         assert set(found) >= set(native)
+    listed = tf.data.Dataset.from_tensor_slices(names)
+    for each in (listed.flat_map, listed.interleave):
+        assert set(labels_of(each(tfs.TFRecordDataset).map(label).ignore_errors())) == set(native)
+    found, errors = going_on(tfs.TFRecordDataset(names).map(label))
+    assert (sorted(set(native) - set(found)), errors) == ([], 1)
+
+
+def going_on(labels: Any) -> tuple[list[int], int]:
+    """What comes to whom passes errors of damage by, and how many errors there were."""
+    iterator, found, errors = iter(labels), [], 0
+    for _ in range(10 * COUNT):
+        try:
+            found.append(int(next(iterator)))
+        except StopIteration:
+            break
+        except tf.errors.DataLossError:
+            errors += 1
+    return found, errors

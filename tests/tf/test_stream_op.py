@@ -54,7 +54,8 @@ def read(
     def call() -> Any:
         return ops.read_stream(*wanted, Settings(**settings))
 
-    records, held, after = call()
+    records, held, after, error = call()
+    tf.function(ops.raise_error)(error, tf.constant(""))
     return Read(records.numpy().tolist(), held.numpy().decode(), tuple(after.numpy().tolist()))
 
 
@@ -163,6 +164,6 @@ def test_the_same_in_tensorflow_s_own_ops(names: list[str]) -> None:
     position, version = tf.constant(BEGIN, tf.int64), tf.constant("")
     with pytest.raises(tf.errors.OutOfRangeError):
         while True:
-            records, version, position = call(position, version)
+            records, version, position, _ = call(position, version)
             found += records.numpy().tolist()
     assert found == ALL

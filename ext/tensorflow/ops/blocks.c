@@ -1,5 +1,4 @@
 /* TfioStoreReadBlocks, TfioStoreBeginBlocks and TfioStoreAwaitBlocks. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,13 +91,6 @@ static record_list *read_all(kernel_call *now, const blocks_request *asked, bloc
     if (records == NULL || stopped == all->lanes) return records;
     *(records_count(records) > 0 ? late : &now->why) = all->why[stopped];
     return records;
-}
-
-/* "15:what happened", as TfioStoreRaise reads it. */
-static bool output_error(kernel_call *now, int index, const failure *why) {
-    char text[sizeof why->message + 16] = "";
-    if (why->code != TF_OK) snprintf(text, sizeof text, "%d:%s", (int)why->code, why->message);
-    return output_text(now, index, text);
 }
 
 /* The records, shuffled if there is a seed, and what is wrong behind them. */

@@ -6,7 +6,7 @@
 #include "tensorflow/ops/lent.h"
 #include "tensorflow/ops/request.h"
 
-enum { MAX_OUTPUTS = 3, MAX_ATTRIBUTES = 8 };
+enum { MAX_OUTPUTS = 4, MAX_ATTRIBUTES = 8 };
 
 /* --- TfioStoreRaise ---------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ static const op_definition OPS[] = {
     {
         .name = "TfioStoreReadStream",
         .inputs = {STREAM_INPUTS},
-        .outputs = {"records: string", "version_out: string", "next: int64"},
+        .outputs = {"records: string", "version_out: string", "next: int64", "error: string"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = stream_new,
@@ -131,7 +131,7 @@ static const op_definition OPS[] = {
     {
         .name = "TfioStorePackStream",
         .inputs = {STREAM_INPUTS, "least: int64", "shown: string"},
-        .outputs = {"pack: uint8", "version_out: string", "next: int64"},
+        .outputs = {"pack: uint8", "version_out: string", "next: int64", "error: string"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = stream_new,

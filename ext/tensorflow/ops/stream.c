@@ -110,13 +110,28 @@ static bool output_pack(kernel_call *now, const parts *found) {
 typedef bool parts_output(kernel_call *now, const parts *found);
 
 static void output_stream(kernel_call *now, const parts *found, const stream *from, int64_t file,
-                          parts_output *output) {
+                          const failure *late, parts_output *output) {
     int64_t *position = NULL;
-    if (output(now, found) && output_text(now, 1, from->version))
+    if (output(now, found) && output_text(now, 1, from->version) && output_error(now, 3, late))
         position = output_numbers(now, 2, 3);
     if (position == NULL) return;
     position[0] = file;
     memcpy(position + 1, from->position, sizeof from->position);
+}
+
+/* A file that can't be read on. What was found before goes out first: the next call begins at what failed,
+ * and reports it. The error of damage is handed on, with the place of the next file: whoever does not mind
+ * the error goes on there, as with TensorFlow's reader. */
+static void pass_by(kernel_call *now, const parts *found, stream *from, int64_t *file,
+                    failure *late) {
+    if (found->count > 0) {
+        now->why.code = TF_OK;
+    } else if (now->why.code == TF_DATA_LOSS) {
+        *late = now->why;
+        now->why.code = TF_OK;
+        begin_file(from);
+        ++*file;
+    }
 }
 
 /* --- the ops ------------------------------------------------------------------------------------ */
@@ -133,11 +148,13 @@ static void read_on(kernel_call *now, const read_settings *settings, uint64_t le
     memcpy(from.position, position + 1, sizeof from.position);
     from.ended = from.waits = false;
     bool good = read_files(now, settings, &from, &file, files, least, found);
-    if (good && found->count == 0 && file == files)
+    failure late;
+    late.code = TF_OK;
+    if (!good)
+        pass_by(now, found, &from, &file, &late);
+    else if (found->count == 0 && file == files)
         fail(&now->why, TF_OUT_OF_RANGE, "the files have ended");
-    if (!good && found->count > 0)
-        now->why.code = TF_OK; /* the next call begins at what failed, and reports it */
-    if (now->why.code == TF_OK) output_stream(now, found, &from, file, output);
+    if (now->why.code == TF_OK) output_stream(now, found, &from, file, &late, output);
 }
 
 static void release_parts(parts *found) {

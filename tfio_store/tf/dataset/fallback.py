@@ -197,8 +197,8 @@ def _read_span(
 
 def read_stream(
     files: Any, codecs: Any, version: Any, position: Any, settings: Settings
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """See `tfio_store.tf.dataset.ops.read_stream`."""
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """See `tfio_store.tf.dataset.ops.read_stream`. All errors are raised."""
 
     def read(files: Any, codecs: Any, version: bytes, position: Any) -> tuple[Any, bytes, Any]:
         file, *stands = map(int, position)
@@ -225,7 +225,7 @@ def read_stream(
     runtime.forget_steps()  # a new dataset
     inputs = [files, codecs, version, position]
     records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
-    return records, held, after
+    return records, held, after, tf.constant("")
 
 
 def raise_error(error: Any, later: Any) -> tf.Tensor:

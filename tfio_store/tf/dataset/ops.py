@@ -181,10 +181,13 @@ def read_stream(
     version: tf.Tensor,
     position: tf.Tensor,
     settings: Settings,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """The next records of files, string [f], one file after the other: (string [n], version that
-    the file at the position behind them is read in: string [], that position: int64 [3]).
-    OUT_OF_RANGE where there are no more.
+    the file at the position behind them is read in: string [], that position: int64 [3], error:
+    string []). OUT_OF_RANGE where there are no more.
+
+    Errors are raised. But that of a damaged file, once its records before the damage have come, is
+    a text for `raise_error`, and the position is that of the next file.
 
     ``codecs`` may also be "auto". A position is (file, records before it, byte offset or -1); start
     at (0, 0, -1) with the version "", and go on with those that came. Small local files are read
@@ -216,7 +219,7 @@ def pack_stream(
     position: tf.Tensor,
     settings: Settings,
     least: int,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/pack.h has
     it. There are ``least`` of them, unless the files end, memory forbids it, or they are still on
     their way.
@@ -228,12 +231,13 @@ def pack_stream(
     return _shaped(_apply("TfioStorePackStream", settings, **names, **stands, least=least))
 
 
-def _shaped(found: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    records, held, after = found
+def _shaped(found: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    records, held, after, error = found
     records.set_shape([None])
     held.set_shape([])
     after.set_shape([3])
-    return records, held, after
+    error.set_shape([])
+    return records, held, after, error
 
 
 def cut_pack(left: tf.Tensor, pack: tf.Tensor, sizes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

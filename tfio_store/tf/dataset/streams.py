@@ -61,7 +61,7 @@ def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Datase
     plain = plain_dataset(names, known)._variant_tensor
     if names.shape.rank != 0:
         codecs = tf.fill(tf.shape(names), codecs)
-    runs = _runs(names, codecs, options.settings).prefetch(READ_AHEAD)
+    runs = _checked(_runs(names, codecs, options.settings)).prefetch(READ_AHEAD)
     streams = stages.records(runs, shuffled=False)._variant_tensor
     found = tf.raw_ops.SelectV2(condition=other, t=streams, e=plain)
     return tf.data.experimental.from_variant(found, tf.TensorSpec([], tf.string))
@@ -88,13 +88,14 @@ def stream_dataset(
     if parallel_reads is not None:
 
         def records(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
-            return stages.records(runs(names, codecs), shuffled=False)
+            return stages.records(_checked(runs(names, codecs)), shuffled=False)
 
         found = interleaved(files, records, parallel_reads, options)
     elif shuffled:
-        found = stages.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
+        read = _checked(files.interleave(runs, cycle_length=1))
+        found = stages.slices(read.prefetch(READ_AHEAD))
     else:
-        found = files.flat_map(runs).prefetch(READ_AHEAD)
+        found = _checked(files.flat_map(runs)).prefetch(READ_AHEAD)
     if shuffle is not None:
         window = options.window
         count = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
@@ -168,16 +169,30 @@ def _mark_as_files(names: tf.Tensor) -> None:
 
 
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
-    """The files' records, as string [n] tensors, in order."""
+    """The files' records in order, as string [n] tensors, and errors for `_checked`."""
     runs = tf.TensorSpec([None], tf.string)
-    return _scanned(_reading(settings), [names, codecs], runs)
+    return _scanned(settings, None, [names, codecs], runs)
 
 
-def _scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) -> tf.data.Dataset:
-    """The records that a step of `_reading` reads of ``files``, to their end."""
+def _scanned(
+    settings: Settings, least: int | None, files: list[tf.Tensor], spec: tf.TensorSpec
+) -> tf.data.Dataset:
+    """What steps of `_reading` read of ``files``, to their end, and errors for `_checked`."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
-    return stages.scanned(steps, step, state, files, [spec])
+    specs = [spec, tf.TensorSpec([], tf.string)]
+    return stages.scanned(steps, _reading(settings, least), state, files, specs)
+
+
+def _checked(read: tf.data.Dataset) -> tf.data.Dataset:
+    """What was ``read``. Errors of damage are raised here, behind the scan, which goes on with the
+    next file if nobody minds them: within, each would be raised again and again."""
+
+    def check(found: tf.Tensor, error: tf.Tensor) -> tf.Tensor:
+        nothing = tf.strings.length(ops.raise_error(error, tf.constant("")))
+        return found[nothing:]  # all of it: TensorFlow leaves out an op that no value needs
+
+    return map_in_place(read, check)
 
 
 @lru_cache(maxsize=16)
@@ -191,8 +206,8 @@ def _reading(settings: Settings, least: int | None = None) -> Any:
         position: tf.Tensor, version: tf.Tensor, number: tf.Tensor, *files: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
         del number
-        found, held, after = read(*files, version, position, settings)
-        return after, held, found
+        found, held, after, error = read(*files, version, position, settings)
+        return after, held, found, error
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
@@ -266,9 +281,9 @@ def _packs(files: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     assert size is not None
 
     def packs(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
-        return _scanned(_reading(options.settings, size), [names, codecs, shown], _BYTES)
+        return _scanned(options.settings, size, [names, codecs, shown], _BYTES)
 
-    return files.flat_map(packs)
+    return _checked(files.flat_map(packs))
 
 
 def _ends(files: tf.data.Dataset) -> tf.data.Dataset:
