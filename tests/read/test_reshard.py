@@ -193,6 +193,23 @@ def test_streams_among_shuffled_blocks(window: int, stop: int) -> None:
         assert sorted(found + rest_of(last, 0)) == sorted(records)
 
 
+@pytest.mark.parametrize("even", ["drop", "pad"])
+@pytest.mark.parametrize("stop", [3, 17])
+def test_even_shares_of_the_rest_name_the_stream_that_cannot_be_cut(even: str, stop: int) -> None:
+    with laid_out([("stream", [20]), ("raw", [5, 6]), ("stream", [30])]) as (dataset, _):
+        whole = tfs.RecordReader.of(dataset).shuffle(2)
+        old = [whole.shard(i, 2) for i in range(2)]
+        for reader in old:
+            taken(reader, stop)
+        for reader, state in zip(
+            [whole.shard(i, 3, even=even) for i in range(3)],
+            tfs.reshard_state(states_of(old), 3),
+            strict=True,
+        ):
+            with pytest.raises(ValueError, match=r"even=: .*s-[02] is one GZIP stream.*copy"):
+                reader.restore(state)
+
+
 def test_damage_is_passed_over_in_the_rest(tmp_path: Any) -> None:
     records = [b"%d" % i + bytes(1000) for i in range(300)]
     data = bytearray(framed(records))

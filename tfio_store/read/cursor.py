@@ -21,6 +21,7 @@ from tfio_store.read.order import (
     Counts,
     Cut,
     Pieces,
+    Running,
     Share,
     Shuffle,
     Step,
@@ -96,7 +97,7 @@ class EpochOrder:
         """How many records the items hold of which the pieces are."""
         if self.table is None:
             return self.units
-        return ArrayCounts(self.table.counts(self.units.counts))
+        return _WindowCounts(self.units, self.table)
 
     def num_records(self) -> int | None:
         """How many records the epoch has. None if one of its units is a stream. Of blocks that are
@@ -166,6 +167,28 @@ class EpochOrder:
             for begin, part in zip(begins, parts, strict=False)
         ]
         return replace(first, pieces=Pieces.joined(moved), table=Windows.joined(tables))
+
+
+@dataclass(frozen=True)
+class _WindowCounts:
+    """How many records windows of units hold."""
+
+    units: Units
+    table: Windows
+
+    @cached_property
+    def _counts(self) -> ArrayCounts:
+        return ArrayCounts(self.table.counts(self.units.counts))
+
+    def running(self, pieces: Pieces) -> Running:
+        unknown = pieces.counts(self._counts.held) < 0
+        for window in np.asarray(pieces.numbers, np.int64)[unknown][:1]:
+            # a stream is a window of its own
+            self.units.refuse_stream(int(self.table.pieces.numbers[self.table.starts[window]]))
+        return self._counts.running(pieces)
+
+    def total(self, pieces: Pieces) -> int | None:
+        return self._counts.total(pieces)
 
 
 # The rest of an epoch that other readers began: what their shares had not given yet.

@@ -158,6 +158,7 @@ class ArrayCounts:
     held: Int64Array
 
     def running(self, pieces: Pieces) -> Running:
+        """Who calls has seen that all counts of the pieces are known."""
         counts = pieces.counts(self.held)
         return _Totals(counts, np.cumsum(counts))
 

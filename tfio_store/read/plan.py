@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -150,12 +150,16 @@ class Units:
         if self._paged is not None and _is_all(pieces, len(self)):
             return _PagedTotals(self._paged)
         for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
-            shard = self.dataset.shard(self[int(number)][0])
-            raise ValueError(
-                f"even=: {shard.url} is one {shard.compression} stream, with an unknown number of "
-                "records; copy it with tfio_store.copy(), which compresses in blocks"
-            )
+            self.refuse_stream(int(number))
         return ArrayCounts(self.counts).running(pieces)
+
+    def refuse_stream(self, number: int) -> NoReturn:
+        """ValueError for even shares of records of which this unit is a stream."""
+        shard = self.dataset.shard(self[number][0])
+        raise ValueError(
+            f"even=: {shard.url} is one {shard.compression} stream, with an unknown number of "
+            "records; copy it with tfio_store.copy(), which compresses in blocks"
+        )
 
     def total(self, pieces: Pieces) -> int | None:
         """How many records pieces of these units give. None if one is a stream."""
