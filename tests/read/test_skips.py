@@ -81,6 +81,17 @@ def test_a_reader_that_is_dropped_says_it(tmp_path: Path) -> None:
         gc.collect()
 
 
+def test_the_warning_points_at_the_line_that_reads(tmp_path: Path) -> None:
+    path = damaged(tmp_path / "a", 0.1)
+    with pytest.warns(tfs.DataLossWarning) as caught:
+        list(tfs.RecordReader(path, on_corrupt="skip"))
+        list(tfs.mix({path: 1}, on_corrupt="skip"))
+        tfs.RecordReader(path, on_corrupt="skip").shuffle(1).state()
+        for _ in tfs.RecordReader(path, on_corrupt="skip").batches():
+            pass
+    assert [each.filename for each in caught] == [__file__] * 3
+
+
 def test_a_function_is_told_and_nothing_is_said(tmp_path: Path) -> None:
     told: list[tfs.SkippedRegion] = []
     path = damaged(tmp_path / "a", 0.1)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from tfio_store.records.recovery import (
     RecoveringDecompressor,
     SkippedRegion,
 )
+from tfio_store.records.texts import warn
 
 __all__ = [
     "NO_OFFSET",
@@ -107,7 +107,7 @@ class FileSkips:
         """Warn of all that was skipped, if part of it is untold."""
         if self.untold:
             self.reported = self.regions
-            warnings.warn(str(self), DataLossWarning, stacklevel=2)
+            warn(str(self), DataLossWarning)
 
     def __str__(self) -> str:
         assert self.first is not None
