@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.read.choices import Choices
 from tfio_store.read.mixed import MixedPosition
 from tfio_store.read.traversal import ReaderOptions, Shared
+from tfio_store.records.framing import backend
 
 SOURCES = st.lists(st.tuples(LAYOUTS, st.sampled_from([1.0, 1.5, 4.0])), min_size=1, max_size=3)
 
@@ -245,6 +247,60 @@ def test_a_closed_mixture(two: dict[str, float]) -> None:
     other.restore(mixture.state())
     assert given_out + list(other) == whole
     mixture.close()
+
+
+@pytest.mark.skipif(backend().core == "pure", reason="only the compiled core builds indexes")
+class TestAnIndexThatCameLater:
+    """A state that was taken before `build_index` of a source goes on behind it."""
+
+    @pytest.fixture
+    def packed(self, tmp_path: Path) -> dict[str, float]:
+        for name, count in (("a", 300), ("b", 500)):
+            records = [b"%s%03d " % (name.encode(), i) + os.urandom(9000) for i in range(count)]
+            (tmp_path / name).write_bytes(gzip.compress(framed(records), 1))
+        return {str(tmp_path / "a"): 1.0, str(tmp_path / "b"): 1.0}
+
+    @pytest.mark.parametrize("stop", ["all", "first"])
+    @pytest.mark.parametrize("count", [100, 450])
+    def test_no_record_is_lost(self, packed: dict[str, float], stop: str, count: int) -> None:
+        def names(records: Iterable[bytes]) -> list[bytes]:
+            return [record[:5] for record in records]
+
+        def made() -> tfs.Mixture:
+            return tfs.mix(packed, stop=stop).shuffle(1, window=1)
+
+        before = made()
+        whole = names(before)
+        first = made()
+        assert names(islice(first, count)) == whole[:count]
+        state = json.loads(json.dumps(first.state()))
+        for path in packed:
+            tfs.build_index(path)
+        again = made()
+        again.restore(state)
+        copy = pickle.loads(pickle.dumps(again))
+        for mixture in (again, copy):
+            assert names(islice(mixture, 7)) == whole[count : count + 7]
+        assert names(pickle.loads(pickle.dumps(copy))) == whole[count + 7 :]
+        copy.restore(again.state())
+        for mixture in (again, copy):
+            assert names(mixture) == whole[count + 7 :]
+        other = made()
+        list(other)
+        # in the next epoch all go by the index
+        assert names(again) == names(copy) == names(other)
+        assert again.state() == other.state()
+
+    def test_a_refused_state_changes_no_source(self, packed: dict[str, float]) -> None:
+        state = tfs.mix(packed).shuffle(1).state()
+        for path in packed:
+            tfs.build_index(path)
+        mixture = tfs.mix(packed).shuffle(1)
+        before = mixture.state()
+        state["sources"][1]["source"] = "another"
+        with pytest.raises(ValueError, match=r"source 1 of the mixture: .*another source"):
+            mixture.restore(state)
+        assert mixture.state() == before
 
 
 class TestRefused:

@@ -16,7 +16,7 @@ import numpy as np
 from tfio_store.dataset.checks import check_from_0
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
-from tfio_store.read.state import MOST, position_of
+from tfio_store.read.state import MOST
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
@@ -71,11 +71,19 @@ class MixedPosition:
         return cls(epoch, 0, 0, (False,) * count, (source,) * count)
 
 
+class _Passes(Traversal):
+    """The epochs of one source, which are passes in an epoch of the mixture. All of these go by
+    what was known when it began, for another share of the mixture may be in another pass."""
+
+    def _epoch_ended(self) -> None:
+        pass
+
+
 class _Source:
     """One source, and what is left of its last batch."""
 
     def __init__(self, shared: Shared, options: ReaderOptions, position: Position) -> None:
-        self.traversal = Traversal(shared, options, position)
+        self.traversal = _Passes(shared, options, position)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
@@ -123,8 +131,6 @@ class MixedTraversal:
     ) -> None:
         self.choices = choices
         self.stop_at = stop
-        self.shared = tuple(shared)
-        """The datasets of the sources."""
         self.options = options
         self.passes = 0
         """How many epochs have ended."""
@@ -137,6 +143,11 @@ class MixedTraversal:
             _Source(one, options, at) for one, at in zip(shared, position.sources, strict=True)
         ]
         self.begin(position)
+
+    @property
+    def shared(self) -> tuple[Shared, ...]:
+        """The datasets of the sources."""
+        return tuple(source.traversal.shared for source in self._sources)
 
     def begin(self, position: MixedPosition) -> None:
         """Go to a position."""
@@ -231,6 +242,8 @@ class MixedTraversal:
         return True
 
     def _end(self) -> None:
+        for source in self._sources:
+            source.traversal.learn()
         self.begin(MixedPosition.at_first(self._epoch + 1, len(self._sources)))
         self.passes += 1
 
@@ -294,7 +307,8 @@ class MixedTraversal:
                 f"state= holds {len(states)} sources, and the mixture has {len(self._sources)}"
             )
         traversals = [source.traversal for source in self._sources]
-        sources = tuple(map(_source_position, states, traversals, range(len(states))))
+        found = list(map(_source_position, states, traversals, range(len(states))))
+        sources = tuple(at for at, _ in found)
         for number, at in enumerate(sources):
             if mixture_epoch(at.epoch) != state["epoch"]:
                 raise ValueError(
@@ -302,12 +316,16 @@ class MixedTraversal:
                 )
         ended = tuple(map(bool, state["ended"]))
         epoch, begin, place = (state[name] for name in _NUMBERS)
+        for traversal, (_, shared) in zip(traversals, found, strict=True):
+            traversal.go_on(shared)  # now that no source refuses its state
         return MixedPosition(epoch, begin, place, ended, sources)
 
 
-def _source_position(state: Mapping[str, Any], traversal: Traversal, number: int) -> Position:
+def _source_position(
+    state: Mapping[str, Any], traversal: Traversal, number: int
+) -> tuple[Position, Shared]:
     try:
-        return position_of(state, traversal.order_of)
+        return traversal.find(state)
     except ValueError as error:
         raise ValueError(f"source {number} of the mixture: {error}") from error
 

@@ -296,7 +296,9 @@ class RecordReader(Iterated):
             ValueError: The state is of another source or another order, or the reader is closed.
         """
         self._traversal.check_open()
-        self._leave(self._traversal.find(state))
+        position, shared = self._traversal.find(state)
+        self._traversal.go_on(shared)
+        self._leave(position)
 
     def __reduce__(self) -> tuple[Any, ...]:
         traversal = self._traversal

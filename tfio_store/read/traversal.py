@@ -204,22 +204,28 @@ class Traversal:
             self.stop()
             self.position = Position(epoch=self.position.epoch + 1)
             self.passes += 1
-            self._learn()
+            self._epoch_ended()
             return None
         self.current = located
         self.position = self.position.at(located, len(located.batch))
         return located.batch
 
-    def _learn(self) -> None:
-        """Go on with what is known of the data by now."""
+    def _epoch_ended(self) -> None:
+        self.learn()
+
+    def learn(self) -> None:
+        """Go on with what is known of the data by now, at the beginning of an epoch."""
         known = self.shared.later or self.shared.dataset
         if self._indexes is not None and self._indexes.shards:
             known = known.with_shards(self._indexes.shards)
             self._indexes = _Indexes(known)
         if known is not self.shared.dataset:
-            self._take(Shared(known))
+            self.go_on(Shared(known))
 
-    def _take(self, shared: Shared) -> None:
+    def go_on(self, shared: Shared) -> None:
+        """Go on in the same data, of which more or less is known."""
+        if shared is self.shared:
+            return
         self.shared = shared
         for name in ("reader_order", "_order_in_blocks"):
             self.__dict__.pop(name, None)
@@ -228,18 +234,17 @@ class Traversal:
         """The state of a reader that stands at a position."""
         return state_of(position, self.order_of(position.rest))
 
-    def find(self, state: Mapping[str, Any]) -> Position:
-        """The position of a state. If it was taken when more or less was known of the same streams,
-        its epoch is gone through as it was then. Raises as `position_of`."""
+    def find(self, state: Mapping[str, Any]) -> tuple[Position, Shared]:
+        """The position of a state, and the data to `go_on` in from there. If it was taken when more
+        or less was known of the same streams, its epoch is gone through as it was then. Raises as
+        `position_of`."""
         try:
-            return position_of(state, self.order_of)
+            return position_of(state, self.order_of), self.shared
         except ValueError:
             for other in self.shared.others():
                 traversal = Traversal(other, self.options, self.position, self.file)
                 with suppress(ValueError):
-                    found = position_of(state, traversal.order_of)
-                    self._take(other)
-                    return found
+                    return position_of(state, traversal.order_of), other
             raise
 
     @property
