@@ -171,4 +171,4 @@ def test_requests_to_a_bucket_are_paced(
     store, path = open_store(s3.url("x"), options, retry=Retry(attempts=3, base_delay=0))
     with pytest.raises(OSError, match="SlowDown"):
         ask(store, path)
-    assert store._pace.rate < 5  # type: ignore[attr-defined]
+    assert store._pace.here.rate < 5  # type: ignore[attr-defined]

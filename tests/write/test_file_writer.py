@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io
 import os
 import random
@@ -122,6 +123,18 @@ def test_a_file_object_is_written_and_flushed_but_not_closed(compression: str | 
     assert not file.closed
     assert file.flushes == 2
     assert content(file.data, compression) == framed(b"one", b"x" * 9000)
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_a_writer_that_has_ended_keeps_no_file_object(tmp_path: Path, end: str) -> None:
+    """gzip writes its last bytes when nobody holds the file any more."""
+    path = tmp_path / "file.gz"
+    writer = tfs.TFRecordWriter(gzip.open(path, "wb"))  # type: ignore[arg-type]  # noqa: SIM115
+    writer.write_batch([b"one", b"two"])
+    writer.flush()
+    getattr(writer, end)()
+    assert gzip.decompress(path.read_bytes()) == framed(b"one", b"two")
+    getattr(writer, end)()
 
 
 def test_an_fsspec_file_is_a_file_object(place: Place) -> None:

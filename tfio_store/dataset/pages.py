@@ -140,7 +140,7 @@ class Pages:
     A shard is checked when it is read: `ManifestError` names the object.
     """
 
-    def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
+    def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, raw: bool) -> None:
         self.refs = tuple(refs)
         self.folder = folder
         self.raw = raw
@@ -150,7 +150,7 @@ class Pages:
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Pages, raw=self.raw), (self.refs, self.folder)
+        return Pages, (self.refs, self.folder, self.raw)
 
     @cached_property
     def _ends(self) -> dict[str, list[int]]:

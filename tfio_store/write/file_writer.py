@@ -175,6 +175,7 @@ class TFRecordWriter(Lifecycle):
             raise
         self._drop = None
         self._set_ended(None)
+        self._let_go()
 
     def abort(self) -> None:
         """Give up: nothing appears under the path. After `close` it does nothing.
@@ -185,6 +186,12 @@ class TFRecordWriter(Lifecycle):
             >>> writer.abort()
         """
         self._end(None)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep nothing behind the end: a `gzip.open(…)` that only this writer holds writes its last
+        bytes when it goes."""
+        vars(self).pop("_sink", None)
 
 
 class _Sink(Protocol):

@@ -32,6 +32,7 @@ from tfio_store.storage.store import (
     Version,
     first_names,
 )
+from tfio_store.storage.threads import PerProcess
 
 __all__ = ["DELETES_AT_ONCE", "BucketStore", "Mark", "Page", "at_once", "check_copy", "matcher"]
 
@@ -125,7 +126,7 @@ class BucketStore(ABC):
         self._secrets = secrets_in(options)
         self._retry = retry
         self._connection = connection
-        self._pace = Pace()
+        self._pace = PerProcess(Pace)  # what waits in a parent never leaves a child's queue
         self._origin = origin
 
     def __repr__(self) -> str:
@@ -329,7 +330,9 @@ class BucketStore(ABC):
 
     async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
         """Await ``ask()``, and repeat it after passing faults."""
-        return await repeated(self._retry, ask, self.url(path), nbytes, self._pace, self._secrets)
+        return await repeated(
+            self._retry, ask, self.url(path), nbytes, self._pace.here, self._secrets
+        )
 
     async def _missing_or_folder(self, path: str) -> OSError:
         """Make the exception for a path without an object."""

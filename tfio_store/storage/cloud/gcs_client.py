@@ -142,7 +142,7 @@ class GCSUpload:
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del number, crc32c
         if self._session is None:
-            await self._begin()
+            self._session = await self._store._ask(self._path, self._begun)
         if last:
             self._tail = data  # the store commits when it has the last byte: that is for finish()
             return
@@ -172,23 +172,20 @@ class GCSUpload:
         answer = await self._client.ask("DELETE", session)
         answer.expect(200, 204, 404, 410, 499)  # 499 is the service's "cancelled"
 
-    async def _begin(self) -> None:
-        current = await self._store._ask(self._path, lambda: self._client.metadata(self._path))
+    async def _begun(self) -> str:
+        """The address of a new session."""
+        current = await self._client.metadata(self._path)
         self._was_absent = current is None
         resource = {"name": split(self._path)[1], "metadata": self._mark.metadata}
-
-        async def attempt() -> str:
-            answer = await self._client.ask_json(
-                "POST",
-                bucket_url(self._path, "/upload"),
-                resource,
-                uploadType="resumable",
-                name=resource["name"],  # type: ignore[arg-type]
-                ifGenerationMatch=self._if_match or ("0" if self._was_absent else None),
-            )
-            return answer.expect(200, 201).headers["Location"]
-
-        self._session = await self._store._ask(self._path, attempt)
+        answer = await self._client.ask_json(
+            "POST",
+            bucket_url(self._path, "/upload"),
+            resource,
+            uploadType="resumable",
+            name=resource["name"],  # type: ignore[arg-type]
+            ifGenerationMatch=self._if_match or ("0" if self._was_absent else None),
+        )
+        return answer.expect(200, 201).headers["Location"]
 
     async def _carry(
         self, data: bytearray, size: int | None, checksum: str | None = None
@@ -200,7 +197,7 @@ class GCSUpload:
         async def attempt() -> Mapping[str, Any] | None:
             nonlocal tried
             if self._session is None:  # it was lost, see _committed
-                await self._begin()
+                self._session = await self._begun()
                 tried = False
             start = self._offset
             if tried:  # how far did the lost request get?

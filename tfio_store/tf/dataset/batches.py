@@ -305,7 +305,7 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
 
 def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
     """int64 [3]: window, which is marked, batch in it, and the window's seed. Without end where a
-    map can see the end; see `tfio_store.tf.dataset.order`."""
+    map can see the end; see `tfio_store.tf.dataset.stages`."""
     remains = windows.rest > 0 and not options.drop_remainder
     ends_last = remains and windows.within  # the last window has the batch that is not full
     found = stages.numbers(windows.count - ends_last, replace(options, shard=None), reader.mark)

@@ -3,7 +3,7 @@
     range(n_blocks) ─ shuffle ─ begin to fetch ─ read ─ errors in their place ─ records
 
 Every stage is stateless or keeps a few integers. So iterators can be saved, restored and sent
-elsewhere at no cost. `tfio_store.tf.dataset.order` says how they end.
+elsewhere at no cost. `tfio_store.tf.dataset.stages` says how they end.
 
 An error must come behind the good records before it, as from TensorFlow's own reader. A map gives
 one element for one element. So the read hands over the error beside the records, and a scan raises
