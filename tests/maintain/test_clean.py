@@ -15,6 +15,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
+from tfio_store.dataset.folder import Folder
 from tfio_store.storage import open_store
 
 
@@ -49,6 +50,25 @@ def begin_upload(place: Place, name: str) -> Any:
     output.write(bytes(9 << 20))
     output.write(bytes(9 << 20))
     return output
+
+
+def test_claims_are_read_in_the_order_of_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, asked = Place(str(tmp_path)), list[str]()
+    for _ in range(8):
+        dead_writer(place, if_exists="overwrite")
+    plain = Folder.read
+
+    def read(self: Folder, name: str) -> Any:
+        asked.append(name)
+        return plain(self, name)
+
+    monkeypatch.setattr(Folder, "read", read)
+    cleaned(place, dry_run=True)
+    claims = [name for name in asked if "claim" in name]
+    assert len(claims) >= 8
+    assert claims == sorted(claims)
 
 
 def test_nothing_to_clean(place: Place) -> None:

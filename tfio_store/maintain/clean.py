@@ -237,7 +237,7 @@ class _Found:
         listed = {self.names.claim(tag or None): tag for tag in self._tags(self._is_claim)}
         # The listing of a folder may have passed a claim's place just before the claim came.
         unlisted = {self.names.claim(tag): tag for tag in self._tags(self._is_unnamed) if tag}
-        for name, tag in {**unlisted, **listed}.items():
+        for name, tag in sorted({**unlisted, **listed}.items()):
             self._read_claim(name, tag, was_there=name in listed)
 
     def _tags(self, wanted: Callable[[str], bool]) -> set[str]:
@@ -303,7 +303,7 @@ class _Found:
         try:
             shards = tuple(planned.shards)
             check_shards(self.folder, shards, among=len(self.present))
-            beside = planned.names() - {shard.name for shard in shards}
+            beside = sorted(planned.names() - {shard.name for shard in shards})
         except (FileNotFoundError, WrongContentError, ManifestError):
             return False
         return all(self.folder.store.look(self.folder.join(name)) for name in beside)
