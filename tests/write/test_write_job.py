@@ -121,6 +121,25 @@ def test_records_that_fail_leave_nothing(place: Place) -> None:
     assert not pending(place)
 
 
+def test_what_stopped_a_shard_is_not_hidden_by_a_failure_to_tidy_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no deletes here")
+
+    def broken() -> Any:
+        yield from [bytes(1 << 20)] * 12
+        raise RuntimeError("in the records")
+
+    job = job_at(Place(str(tmp_path)))
+    monkeypatch.setattr("tfio_store.dataset.folder.Folder.delete", refuse)
+    with (
+        pytest.warns(UserWarning, match="no deletes here"),
+        pytest.raises(RuntimeError, match="in the records"),
+    ):
+        job.write_shard(0, broken())
+
+
 @pytest.mark.parametrize("if_exists", ["append", "overwrite"])
 def test_a_job_can_append_and_overwrite(tmp_path: Path, if_exists: Any) -> None:
     place = Place(str(tmp_path))

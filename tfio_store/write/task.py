@@ -295,7 +295,7 @@ class Task:
             (info,) = uploads.finish()
             check()
         except BaseException:
-            self.remove(uploads.abort())
+            _remove(self, uploads)
             raise
         uploads.close()
         return replace(info, learned=record_check.learned)
