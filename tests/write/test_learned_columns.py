@@ -99,6 +99,21 @@ def test_another_kind_is_refused_by_both_places(tmp_path: Path, batch: bool) -> 
         job.commit([job.write([{"x": 1}], 0), job.write([{"x": b"a"}], 1)])
 
 
+@pytest.mark.parametrize("units", [["ms", "s"], ["s", "ms"]])
+def test_two_units_of_time_are_each_said_of_the_task_that_wrote_it(
+    tmp_path: Path, units: list[str]
+) -> None:
+    first, second = units
+    says = (
+        rf"holds datetime64\[{second}\] in what task 1 wrote, and datetime64\[{first}\] in what "
+        "task 0 wrote"
+    )
+    with tfs.WriteJob(tmp_path / "job") as job, pytest.raises(tfs.SchemaError, match=says):
+        job.commit(
+            [job.write([{"t": np.datetime64(5, unit)}], order) for order, unit in enumerate(units)]
+        )
+
+
 def test_times_keep_their_unit(tmp_path: Path) -> None:
     written(tmp_path / "t", [{"t": np.datetime64(5, "s"), "d": np.ones(2, "m8[ms]")}])
     table = tfs.read_table(tmp_path / "t")

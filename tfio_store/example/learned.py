@@ -171,7 +171,7 @@ def joined_states(learned: Iterable[tuple[str, State]]) -> State | None:
 
 def _both(name: str, known: Sequence[Any], new: Sequence[Any], first: str, task: str) -> list[Any]:
     kinds = {column[0] for column in (known, new)} - {0}
-    units = sorted({*known[8], *new[8]})
+    units = list(dict.fromkeys([*known[8], *new[8]]))  # those of ``first`` come first
     if len(kinds) > 1 or len(units) > 1:
         what = units if len(kinds) < 2 else [_KINDS[known[0]], _KINDS[new[0]]]
         reason = f"holds {what[1]} in what {task} wrote, and {what[0]} in what {first} wrote"
