@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,41 @@ def test_a_failure_in_a_thread_is_raised_by_the_next_call_and_by_close(
             call()
         assert caught.value is failure
     assert place.names() == []
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+@pytest.mark.parametrize("kind", ["sharded", "task", "file", "episodes"])
+def test_a_failed_writer_raises_its_failure_at_close_also_behind_an_abort(
+    tmp_path: Path, kind: str, aborted: bool
+) -> None:
+    url = f"{tmp_path}/train"
+    make: dict[str, Callable[[], Any]] = {
+        "sharded": lambda: tfs.ShardedWriter(url, num_shards=1),
+        "task": lambda: tfs.WriteJob(url).open(),
+        "file": lambda: tfs.TFRecordWriter(url),
+        "episodes": lambda: tfs.EpisodeWriter(url, {"steps": {"action": "float32"}}),
+    }
+    writer = make[kind]()
+    failure = RuntimeError("in the records")
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "episodes":
+            patch.setattr("tfio_store.episodes.writer._Shard.write", fail)
+        with pytest.raises(RuntimeError, match="in the records"):
+            if kind == "episodes":
+                writer.write({"steps": [{"action": 0.5}]})
+            else:
+                writer.write_batch(map(fail, [b"one"]))
+    if aborted:
+        writer.abort()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="in the records") as caught:
+            writer.close()
+        assert caught.value is failure
+    assert repr(writer).endswith("failed>")
 
 
 def test_a_memory_budget_holds_back_the_caller(

@@ -68,18 +68,18 @@ class Lifecycle:
             self._set_ended(failure)
 
     def _end(self, failure: BaseException | None) -> None:
-        """Stop once, and remove what was written, if it is not there to stay."""
-        self._set_ended(failure)
+        """Stop once, and remove what was written, if it is not there to stay. The first failure
+        stays, so that `close` raises it also behind an abort."""
+        self._set_ended(self._failure or failure)
         drop, self._drop = self._drop, None
         if drop is not None and self._owner.is_here:
             drop()
 
     def _end_again(self) -> None:
         """A second `close`, or one after another thread has failed. An abort is no failure."""
-        failure = self._failure
-        self._end(failure)
-        if failure is not None:
-            raise failure
+        self._end(None)
+        if self._failure is not None:
+            raise self._failure
 
     def __del__(self) -> None:
         if self._drop is not None and self._owner.is_here:

@@ -390,7 +390,7 @@ class TaskWriter(ShardWriter):
         """
         if self._ended:
             if self._result is None:
-                self._end(self._failure)  # another thread has failed
+                self._end(None)  # another thread has failed
                 self._refuse()
             return self._result
         self._owner.check("the writer")
@@ -416,9 +416,6 @@ class TaskWriter(ShardWriter):
             >>> writer.abort()
         """
         self._end(None)
-
-    def _end(self, failure: BaseException | None) -> None:
-        super()._end(self._failure or failure)  # `close` raises the first one again
 
 
 def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> ShardStream:
