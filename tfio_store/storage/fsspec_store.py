@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -33,6 +34,9 @@ T = TypeVar("T")
 
 SPOOL_BYTES = 8 << 20
 """Bytes of an object being written that stay in memory before it moves to a temporary file."""
+
+DESCRIPTORS = "/proc/self/fd"
+"""Where Linux has names for the files that a process has open."""
 
 LARGE_RANGE = 64 << 20
 """Longer ranges are first cut to the object's size: some filesystems allocate all that is asked."""
@@ -290,17 +294,28 @@ class SpooledOutput:
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
         del crc32c
         self._check("commit")
-        info = self._store._publish(self._path, self._content(), if_absent, self._if_match)
+        with self._content() as content:
+            info = self._store._publish(self._path, content, if_absent, self._if_match)
         self._file.close()
         return info
 
-    def _content(self) -> bytes | str:
-        """The bytes, or the name by which this process can open their file."""
-        if self._file.tell() > SPOOL_BYTES:
+    @contextlib.contextmanager
+    def _content(self) -> Iterator[bytes | str]:
+        """The bytes, or a name by which this process can open a file of them."""
+        if self._file.tell() <= SPOOL_BYTES:
+            self._file.seek(0)
+            yield self._file.read()
+        elif os.path.isdir(DESCRIPTORS):
             self._file.flush()
-            return f"/proc/self/fd/{self._file.fileno()}"
-        self._file.seek(0)
-        return self._file.read()
+            yield f"{DESCRIPTORS}/{self._file.fileno()}"
+        else:
+            # The file has no name, so that it goes with this process however that ends. Here, as
+            # on macOS, a copy has one while it is sent, and only this user may open it.
+            with tempfile.NamedTemporaryFile() as named:
+                self._file.seek(0)
+                shutil.copyfileobj(self._file, named, SPOOL_BYTES)
+                named.flush()
+                yield named.name
 
     def abort(self) -> None:
         self._file.close()
