@@ -120,6 +120,12 @@ def test_lost_bytes_that_nobody_can_count(tmp_path: Path) -> None:
     assert text.startswith("1 damaged region in 1 shard: compressed data that do not decode")
 
 
+def test_findings_say_bytes_as_the_rest_of_the_report(tmp_path: Path) -> None:
+    found = facts(datasets.huge_record(tmp_path))
+    text = finding(found, "large-record").text
+    assert text.endswith("over 100x the median of 325 B; the largest has 195 KiB"), text
+
+
 def test_one_image_bomb_does_not_hide_other_images(tmp_path: Path) -> None:
     found = facts(datasets.image_bomb(tmp_path))
     assert sum(item.kind == "image" for item in found.items) > 20

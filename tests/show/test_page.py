@@ -15,7 +15,7 @@ import pytest
 
 from tests.show import made_facts
 from tfio_store.show import page as page_module
-from tfio_store.show.model import Facts, Scope
+from tfio_store.show.model import Facts, Scope, size
 from tfio_store.show.page import (
     FIRST_LINES,
     SCRIPTS,
@@ -23,7 +23,6 @@ from tfio_store.show.page import (
     asset,
     fitted,
     frame_of,
-    nbytes_text,
     page_of,
     scope_text,
 )
@@ -171,7 +170,7 @@ def test_sentences_of_what_was_looked_at() -> None:
     ],
 )
 def test_units(nbytes: int, text: str) -> None:
-    assert nbytes_text(nbytes) == text
+    assert size(nbytes) == text
 
 
 def test_a_frame_holds_the_page_apart(pages: dict[str, str]) -> None:

@@ -67,15 +67,16 @@ def percent(part: float) -> str:
     return f"{value:.0f} %"
 
 
-def size(nbytes: int) -> str:
-    """``1.5 MiB``."""
-    value, units = float(nbytes), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+def size(nbytes: float) -> str:
+    """``1.5 MiB``, as the page's ``format.js`` says it."""
     if nbytes < 1024:
-        return f"{nbytes} bytes" if nbytes != 1 else "1 byte"
-    unit = 0
-    while value >= 1024 and unit < len(units) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {units[unit]}" if value < 100 else f"{value:.0f} {units[unit]}"
+        return f"{nbytes:,.0f} B"
+    units = ["KiB", "MiB", "GiB", "TiB", "PiB"]
+    value = nbytes / 1024
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{value:.1f} {units[0]}" if value < 10 else f"{value:,.0f} {units[0]}"
 
 
 Level = Literal["error", "warning", "note"]

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from tfio_store.show.model import Facts, FeatureFacts, Finding, Item, Scope
+from tfio_store.show.model import Facts, FeatureFacts, Finding, Item, Scope, size
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import for_writing
 
@@ -25,7 +25,6 @@ __all__ = [
     "asset",
     "fitted",
     "frame_of",
-    "nbytes_text",
     "page_of",
     "save_page",
     "scope_text",
@@ -165,7 +164,7 @@ def plain_html(facts: Facts) -> str:
     records = "unknown" if head.records is None else f"{head.records:,}"
     tiles = [
         ("records", records),
-        ("stored", nbytes_text(head.nbytes)),
+        ("stored", size(head.nbytes)),
         ("shards", f"{head.shards:,}"),
         ("codec", head.codec),
     ]
@@ -193,7 +192,7 @@ def scope_text(scope: Scope) -> str:
     """The part that was looked at, in a sentence or two."""
     known = scope.of_records not in (None, scope.records) and not scope.full
     records = f"{scope.records:,} of {scope.of_records:,}" if known else f"{scope.records:,}"
-    text = f"{records} records, {nbytes_text(scope.nbytes)}"
+    text = f"{records} records, {size(scope.nbytes)}"
     if scope.full:
         return f"All was looked at: {text}."
     what = "spots" if scope.spots else "blocks"
@@ -204,18 +203,6 @@ def scope_text(scope: Scope) -> str:
 def short_name(source: str) -> str:
     """The last part of a URL or path."""
     return source.rstrip("/").rpartition("/")[2] or source
-
-
-def nbytes_text(nbytes: float) -> str:
-    """As 1.4 GiB."""
-    if nbytes < 1024:
-        return f"{nbytes:,.0f} B"
-    units = ["KiB", "MiB", "GiB", "TiB", "PiB"]
-    value = nbytes / 1024
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{value:.1f} {units[0]}" if value < 10 else f"{value:,.0f} {units[0]}"
 
 
 def _findings(findings: Sequence[Finding]) -> str:
