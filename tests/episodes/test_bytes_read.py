@@ -14,7 +14,7 @@ from tests.episodes.robots import episode
 from tests.episodes.same import same
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
-from tfio_store.storage import local
+from tfio_store.storage import fsspec_store, local
 
 LENGTH = 60
 
@@ -48,20 +48,28 @@ def written(url: str, episodes: int, **options: Any) -> str:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of each range that is read of a local file."""
+    """The bytes of each range that is read of a local file, or of one in memory."""
     found: list[int] = []
-    plain = local.LocalStore.read
 
-    def read(self: Any, path: str, start: int, stop: int, **options: Any) -> Any:
-        found.append(stop - start)
-        return plain(self, path, start, stop, **options)
+    def count(store: Any) -> None:
+        plain = store.read
 
-    monkeypatch.setattr(local.LocalStore, "read", read)
+        def read(self: Any, path: str, start: int, stop: int, **options: Any) -> Any:
+            found.append(stop - start)
+            return plain(self, path, start, stop, **options)
+
+        monkeypatch.setattr(store, "read", read)
+
+    count(local.LocalStore)
+    count(fsspec_store.MemoryStore)
     return found
 
 
-def test_a_step_by_itself_reads_its_own_bytes(tmp_path: Path, counted: list[int]) -> None:
-    url = written(str(tmp_path / "arm"), 2)
+@pytest.mark.parametrize("where", ["a folder", "file://", "memory://"])
+def test_a_step_by_itself_reads_its_own_bytes(
+    tmp_path: Path, counted: list[int], where: str
+) -> None:
+    url = written(f"{where if '://' in where else ''}{tmp_path}/arm", 2)
     whole = tfs.Episodes(url)
     steps = tfs.Episodes(url, verify=False).steps
     ratios = []

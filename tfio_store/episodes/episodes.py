@@ -12,6 +12,7 @@ import numpy as np
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, DatasetPart, Limits
 from tfio_store.dataset.pages import MemoryCache
 from tfio_store.dataset.source import OneSource, open_dataset
@@ -409,7 +410,7 @@ class Episodes(Sequence[dict[str, Any]]):
         shard, start, stop = (int(a[0]) for a in (places.shards, places.starts, places.stops))
         store, path = self._dataset.open(shard)
         of = self._dataset.shard(shard)
-        chunk = _NEAR if "://" not in of.url else _FAR
+        chunk = _FAR if is_remote(of.url) else _NEAR
         if stop - start <= chunk:
             return None
         ranges = Ranges(store, path, of.nbytes, of.version, chunk=chunk)
