@@ -86,6 +86,14 @@ def test_a_source_tells_names_sizes_and_contents(url: str, tmp_path: Path) -> No
     assert repr(tfs.RecordSource(url)) == f"<RecordSource of {said}>"
 
 
+def test_one_record_is_not_records(tmp_path: Path) -> None:
+    tfs.write_table({"x": [1]}, tmp_path / "one", num_shards=1)
+    tfs.write_table({"x": list(range(1234))}, tmp_path / "many", num_shards=1)
+    assert "<RecordSource of 1 record in 1 shard, " in repr(tfs.RecordSource(tmp_path / "one"))
+    assert "<RecordReader of 1 record in 1 shard, " in repr(tfs.RecordReader(tmp_path / "one"))
+    assert "<RecordSource of 1,234 records in 1 shard" in repr(tfs.RecordSource(tmp_path / "many"))
+
+
 def test_sources_that_differ_say_so(url: str, tmp_path: Path) -> None:
     """Grain compares what sources say of themselves when it restores a state."""
     tfs.write_table({"x": [1, 2, 3]}, url + "2", num_shards=2)

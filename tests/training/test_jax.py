@@ -50,7 +50,7 @@ rows = other
 try:
     restore(10, {{"weights": jax.numpy.zeros(3)}}, iter(batches(batch_size=64)))
 except ValueError as error:
-    assert "the state is of <RecordSource of 1000 records" in str(error)
+    assert "the state is of <RecordSource of 1,000 records" in str(error)
 else:
     raise AssertionError("a state of another dataset was taken")
 

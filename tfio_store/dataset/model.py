@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.checks import held
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shards import ListedShards, Shard
@@ -188,9 +189,7 @@ class Dataset(DatasetPart):
 
     def held(self) -> str:
         """How many shards there are, and how many records, if that is known."""
-        count, shards = self.num_records, len(self.shards)
-        held = f"{shards} shard" if shards == 1 else f"{shards} shards"
-        return held if count is None else f"{count} records in {held}"
+        return held(self.num_records, len(self.shards))
 
     def summary(self) -> str:
         """The number of records and shards, and where the first shard lies."""
