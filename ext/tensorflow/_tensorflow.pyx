@@ -1,6 +1,7 @@
 """The bridge to TensorFlow: ops for datasets, and filesystems. Built without TensorFlow: see abi.h."""
 
 import atexit
+import sys
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -47,12 +48,10 @@ cdef extern from "Python.h":
 
 
 cdef int borrow_pool() except -1:
-    """The process has one pool: the compiled core's, if that was built."""
-    try:
-        from tfio_store.records._core import _pool
-    except ImportError:
-        return 0
-    pool_borrow(<const pool_functions *> PyCapsule_GetPointer(_pool, POOL_CAPSULE))
+    """The process has one pool: the compiled core's, if that is in use."""
+    core = sys.modules.get("tfio_store.records._core")
+    if core is not None:
+        pool_borrow(<const pool_functions *> PyCapsule_GetPointer(core._pool, POOL_CAPSULE))
     return 0
 
 

@@ -306,3 +306,10 @@ def test_features_come_in_the_order_of_parse_example(tmp_path: Path, count: int)
     strings = tf.data.Dataset.from_tensors(tf.constant([], tf.string))
     wanted = strings.map(lambda batch: tf.io.parse_example(batch, spec))
     assert list(dataset.element_spec) == list(wanted.element_spec)
+
+
+def test_a_padded_column_of_as_many_dimensions_as_the_op_knows() -> None:
+    feature = tf.io.FixedLenSequenceFeature([1] * 16, tf.int64, allow_missing=True)
+    assert columns_of({"x": feature}) is not None
+    wider = tf.io.FixedLenSequenceFeature([1] * 17, tf.int64, allow_missing=True)
+    assert columns_of({"x": wider}) is None

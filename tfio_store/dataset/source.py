@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
+from types import TracebackType
 from typing import Any, TypeAlias
 
 from typing_extensions import TypeIs
@@ -349,22 +350,37 @@ def repeatable(source: Source) -> Source:
 _IN_BATCH = re.compile(r"record (\d+) of the batch")
 
 
-@contextmanager
-def of_source(source: object, first: int = 0) -> Iterator[None]:
+class _OfSource:
+    """No generator: who closes one when Python ends may find the names that it catches gone."""
+
+    def __init__(self, source: object, first: int) -> None:
+        self._source = source
+        self._first = first
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        named = is_one(self._source)
+        path = redacted(str(self._source)) if named else ""
+        if isinstance(error, CorruptRecordError) and error.path == "<buffer>" and named:
+            reason = _IN_BATCH.sub(lambda n: f"record {self._first + int(n[1])}", error.reason)
+            raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
+        if isinstance(error, SchemaError):
+            record = self._first + error.record
+            raise SchemaError(
+                error.reason, feature=error.feature, record=record, path=path
+            ) from error.__cause__
+
+
+def of_source(source: object, first: int = 0) -> AbstractContextManager[None]:
     """Errors name the source, if it is one name, and count its records; ``first`` is the number of
     the first record of the batch at hand."""
-    try:
-        yield
-    except CorruptRecordError as error:
-        if error.path != "<buffer>" or not is_one(source):
-            raise
-        reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
-        path = redacted(str(source))
-        raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
-    except SchemaError as error:
-        raise SchemaError(
-            error.reason,
-            feature=error.feature,
-            record=first + error.record,
-            path=redacted(str(source)) if is_one(source) else "",
-        ) from error.__cause__
+    return _OfSource(source, first)

@@ -44,9 +44,13 @@ class Report:
         """The findings, the worst first."""
         return self.facts.findings
 
-    @cached_property
+    @property
     def html(self) -> str:
         """The page, below 10 MB, which fetches nothing."""
+        return self._page
+
+    @cached_property
+    def _page(self) -> str:
         return page_of(self.facts)
 
     def save(

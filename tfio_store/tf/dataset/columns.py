@@ -56,7 +56,7 @@ class Column:
         ``default`` without values is none. None if the op does not parse it."""
         padded = shape.rank and shape[0] is None
         row = shape[1:] if padded else shape
-        if not row.is_fully_defined() or len(shape) > _MOST_DIMS:
+        if not row.is_fully_defined() or len(row) > _MOST_DIMS:
             return None
         fallback = tuple(np.ravel(np.array(default, object)).tolist()) or None
         if padded:
