@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any, Literal
@@ -325,6 +326,35 @@ def test_arrays_that_inflate_to_too_much(
     for name, array in (("row.npy", wide), ("whole.npy", by_columns)):  # the file has the bytes
         np.save(tmp_path / name, array)
         assert run("convert", tmp_path / name, tmp_path / name.partition(".")[0]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((10**12, 0), "it claims 1,000,000,000,000 rows without a value"),
+        ((10**12, 0, 5), "it claims 1,000,000,000,000 rows without a value"),
+        ((10**12, -1), "a negative dimension"),
+        ((-5, 2), "a negative dimension"),
+        ((10**12, 1), "it ends within an array"),
+    ],
+)
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_arrays_that_claim_rows_without_bytes(
+    run: Run, tmp_path: Path, shape: tuple[int, ...], text: str, by_columns: bool
+) -> None:
+    header = {"descr": "<f4", "fortran_order": by_columns, "shape": shape}
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    answer = run("convert", tmp_path / "a.npy", tmp_path / "t")
+    assert answer.code == 2
+    assert text in answer.err or (by_columns and "inflates to too much" in answer.err)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def test_an_array_of_empty_rows(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((5, 0), np.float32))
+    assert run("convert", tmp_path / "a.npy", tmp_path / "t").code == 0
+    assert [len(row) for row in tfs.read_table(tmp_path / "t")["array"]] == [0] * 5
 
 
 def test_formats_that_are_read_only(run: Run, tmp_path: Path) -> None:

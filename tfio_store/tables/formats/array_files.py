@@ -47,6 +47,10 @@ _LARGEST = 256 << 20
 small file can inflate to any size."""
 _LONGEST_HEADER = 64 << 10
 
+_MOST_EMPTY = 1 << 20
+"""So many rows may have no bytes at all: the end of the file does not bound what its header claims.
+"""
+
 
 def read_arrays(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     """The rows of all files, some at a time. The column of a .npy file is named "array".
@@ -95,6 +99,8 @@ class _Array:
             raise ValueError("Python objects are not read, since that runs code of the file")
         if not shape:
             raise ValueError("an array without a dimension has no rows")
+        if min(shape) < 0:
+            raise ValueError(f"an array of shape {shape} has a negative dimension")
         self.rows, self._row_shape = shape[0], shape[1:]
         self.row_nbytes = self._dtype.itemsize * int(np.prod(self._row_shape, dtype=object))
         room.take_row(self.row_nbytes)
@@ -162,6 +168,8 @@ def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:
         raise ValueError(f"arrays must have the same number of rows: {each}")
     rows = max(lengths.values(), default=0)
     row_nbytes = sum(array.row_nbytes for array in arrays.values())
+    if not row_nbytes and rows > _MOST_EMPTY:
+        raise ValueError(f"it claims {rows:,} rows without a value, and holds none of them")
     step = max(1, _BYTES // max(1, row_nbytes))
     for start in range(0, max(rows, 1), step):  # without rows there are columns all the same
         now = min(step, rows - start)
