@@ -95,7 +95,8 @@ def test_a_reader_of_a_symbolic_name_takes_few_ops(files: dict[str, list[str]]) 
     names = tf.data.Dataset.from_tensor_slices(files["GZIP"])
     ours = names.interleave(tfs.TFRecordDataset)
     assert readers_ops(ours) == [
-        "PrefetchDataset", "RangeDataset", "ScanDataset", "TFRecordDataset", "UnbatchDataset"
+        "PrefetchDataset", "RangeDataset", "ScanDataset", "ScanDataset", "TFRecordDataset",
+        "UnbatchDataset",
     ]  # fmt: skip
     with tfs.accelerate():
         theirs = names.map(tf.identity).interleave(lambda n: tf.data.TFRecordDataset(n, "GZIP"))

@@ -61,7 +61,7 @@ def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Datase
     plain = plain_dataset(names, known)._variant_tensor
     if names.shape.rank != 0:
         codecs = tf.fill(tf.shape(names), codecs)
-    runs = _checked(_runs(names, codecs, options.settings)).prefetch(READ_AHEAD)
+    runs = _runs(names, codecs, options.settings).prefetch(READ_AHEAD)
     streams = stages.records(runs, shuffled=False)._variant_tensor
     found = tf.raw_ops.SelectV2(condition=other, t=streams, e=plain)
     return tf.data.experimental.from_variant(found, tf.TensorSpec([], tf.string))
@@ -88,14 +88,13 @@ def stream_dataset(
     if parallel_reads is not None:
 
         def records(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
-            return stages.records(_checked(runs(names, codecs)), shuffled=False)
+            return stages.records(runs(names, codecs), shuffled=False)
 
         found = interleaved(files, records, parallel_reads, options)
     elif shuffled:
-        read = _checked(files.interleave(runs, cycle_length=1))
-        found = stages.slices(read.prefetch(READ_AHEAD))
+        found = stages.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
     else:
-        found = _checked(files.flat_map(runs)).prefetch(READ_AHEAD)
+        found = files.flat_map(runs).prefetch(READ_AHEAD)
     if shuffle is not None:
         window = options.window
         count = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
@@ -169,7 +168,7 @@ def _mark_as_files(names: tf.Tensor) -> None:
 
 
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
-    """The files' records in order, as string [n] tensors, and errors for `_checked`."""
+    """The files' records, as string [n] tensors, in order."""
     runs = tf.TensorSpec([None], tf.string)
     return _scanned(settings, None, [names, codecs], runs)
 
@@ -177,22 +176,24 @@ def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Da
 def _scanned(
     settings: Settings, least: int | None, files: list[tf.Tensor], spec: tf.TensorSpec
 ) -> tf.data.Dataset:
-    """What steps of `_reading` read of ``files``, to their end, and errors for `_checked`."""
+    """The records that a step of `_reading` reads of ``files``, to their end.
+
+    Errors of damage are raised by another scan behind it. So the first one goes on with the next
+    file if nobody minds them: it would raise each again and again."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
     specs = [spec, tf.TensorSpec([], tf.string)]
-    return stages.scanned(steps, _reading(settings, least), state, files, specs)
+    read = stages.scanned(steps, _reading(settings, least), state, files, specs)
+    return stages.scanned(read, _raising(spec), [tf.constant("")], [], [spec])
 
 
-def _checked(read: tf.data.Dataset) -> tf.data.Dataset:
-    """What was ``read``. Errors of damage are raised here, behind the scan, which goes on with the
-    next file if nobody minds them: within, each would be raised again and again."""
+@lru_cache(maxsize=2)
+def _raising(spec: tf.TensorSpec) -> Any:
+    def step(none: tf.Tensor, found: tf.Tensor, error: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return ops.raise_error(error, none), found
 
-    def check(found: tf.Tensor, error: tf.Tensor) -> tf.Tensor:
-        nothing = tf.strings.length(ops.raise_error(error, tf.constant("")))
-        return found[nothing:]  # all of it: TensorFlow leaves out an op that no value needs
-
-    return map_in_place(read, check)
+    text = tf.TensorSpec([], tf.string)
+    return stages.concrete(step, text, spec, text)
 
 
 @lru_cache(maxsize=16)
@@ -283,7 +284,7 @@ def _packs(files: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     def packs(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
         return _scanned(options.settings, size, [names, codecs, shown], _BYTES)
 
-    return _checked(files.flat_map(packs))
+    return files.flat_map(packs)
 
 
 def _ends(files: tf.data.Dataset) -> tf.data.Dataset:
