@@ -90,6 +90,20 @@ def test_a_failed_writer_raises_its_failure_at_close_also_behind_an_abort(
     assert repr(writer).endswith("failed>")
 
 
+def test_a_failed_writer_that_is_aborted_inside_its_context_leaves_it_quietly(
+    tmp_path: Path,
+) -> None:
+    for writer in (
+        tfs.ShardedWriter(tmp_path / "train", num_shards=1),
+        tfs.WriteJob(tmp_path / "job").open(),
+        tfs.TFRecordWriter(tmp_path / "file"),
+    ):
+        with writer:
+            with pytest.raises(TypeError):
+                writer.write_batch([b"one", 2])  # type: ignore[list-item]
+            writer.abort()
+
+
 def test_a_memory_budget_holds_back_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

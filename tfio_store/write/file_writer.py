@@ -185,7 +185,7 @@ class TFRecordWriter(Lifecycle):
             >>> writer.write(b"one")
             >>> writer.abort()
         """
-        self._end(None)
+        self._give_up()
         self._let_go()
 
     def _let_go(self) -> None:

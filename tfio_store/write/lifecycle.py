@@ -36,6 +36,7 @@ class Lifecycle:
 
     _ended = False  # a plain attribute: `write` looks at it for each record
     _failure: BaseException | None = None
+    _is_aborted = False
     _shown = "?"
     """A short text of what is written, for people to read."""
     _owner: Owner
@@ -75,6 +76,11 @@ class Lifecycle:
         if drop is not None and self._owner.is_here:
             drop()
 
+    def _give_up(self) -> None:
+        """What `abort` does. The context is left quietly then, also if the writer has failed."""
+        self._is_aborted = True
+        self._end(None)
+
     def _end_again(self) -> None:
         """A second `close`, or one after another thread has failed. An abort is no failure."""
         self._end(None)
@@ -98,7 +104,7 @@ class Lifecycle:
     ) -> None:
         if error is not None:
             self.abort()
-        elif not self._ended or self._failure is not None:  # an abort inside is no failure
+        elif not self._ended or (self._failure is not None and not self._is_aborted):
             self.close()
 
 

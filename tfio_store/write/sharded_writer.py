@@ -266,7 +266,7 @@ class ShardedWriter(ShardWriter):
             >>> writer.write(b"one")
             >>> writer.abort()
         """
-        self._end(None)
+        self._give_up()
 
 
 def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStream:

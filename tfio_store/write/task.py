@@ -415,7 +415,7 @@ class TaskWriter(ShardWriter):
             >>> writer.write(b"one")
             >>> writer.abort()
         """
-        self._end(None)
+        self._give_up()
 
 
 def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> ShardStream:
