@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import time
 import warnings
+import weakref
 
 import pytest
 
@@ -79,3 +83,32 @@ def test_additional_arguments_reach_every_object(s3: Place) -> None:
         head = s3.fs.call_s3("head_object", Bucket=bucket, Key=key)
         assert head["Metadata"]["owner"] == "me"
         assert head["ContentType"] == "application/x-tfrecord"
+
+
+def test_a_failed_request_leaves_no_garbage(s3: Place) -> None:
+    """Else a caller's objects live until the collector meets them, perhaps on the loop. There
+    TensorFlow's may wait for a lock of somebody who waits for the loop."""
+    store, path = s3.open("missing")
+
+    class Held:
+        pass
+
+    def ask() -> weakref.ref[Held]:
+        held = Held()
+        found = weakref.ref(held)
+        with contextlib.suppress(FileNotFoundError):
+            store.info(path)
+        return found
+
+    ask()  # makes the client
+    gc.collect()
+    gc.disable()
+    try:
+        found = ask()
+        for _ in range(200):  # the loop lets go of the request in its own time
+            if found() is None:
+                break
+            time.sleep(0.05)
+        assert found() is None
+    finally:
+        gc.enable()

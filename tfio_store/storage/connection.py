@@ -151,6 +151,9 @@ class Connection:
             raise
         finally:
             _waits.pop(thread, None)
+            # Its exception holds this frame, and with it those of all callers. Held by this frame
+            # in turn, it would be garbage for the collector, which may meet it on the loop.
+            del future
 
 
 _waits: dict[int, Future[Any]] = {}
