@@ -17,8 +17,8 @@ void pool_give(void *memory, size_t capacity);
 /* Bytes now kept for reuse. */
 size_t pool_kept(void);
 
-/* Each extension module links these functions. They serve from one pool all the same, which the
- * module that is loaded first lends to the others. */
+/* Each extension module links these functions, and would have a pool of its own. The core lends its
+ * pool to the others. */
 typedef struct {
     void *(*take)(size_t size, size_t *capacity);
     void (*give)(void *memory, size_t capacity);
