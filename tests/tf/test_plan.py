@@ -490,7 +490,10 @@ def test_ignored_errors_end(
     for each in (listed.flat_map, listed.interleave):
         assert set(labels_of(each(tfs.TFRecordDataset).map(label).ignore_errors())) == set(native)
     found, errors = going_on(tfs.TFRecordDataset(names).map(label))
-    assert (sorted(set(native) - set(found)), errors) == ([], 1)
+    # ISA-L holds the last byte before a cut back: that of a record, if the cut lies just behind it
+    held_back = codec == "GZIP" and damage == "short"
+    assert len(set(native) - set(found)) <= held_back
+    assert errors == 1
 
 
 def going_on(labels: Any) -> tuple[list[int], int]:
