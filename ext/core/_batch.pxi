@@ -252,6 +252,8 @@ cdef RecordBatch join_records(object records):
     cdef Py_ssize_t used = 0
     cdef Py_buffer view
     for record in records:
+        if not PyBytes_CheckExact(record) and getattr(record, "dtype", "uint8") != "uint8":
+            refuse_array(record)
         get_buffer(record, &view, f"record {count}")
         try:
             if count == index.room:

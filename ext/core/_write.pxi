@@ -166,10 +166,8 @@ cdef int claim(FrameWriter writer, size_t more) except -1:
 cdef int refuse_array(record) except -1:
     """The memory of an array does not tell its dtype and shape, so it makes no record."""
     if hasattr(record, "dtype") and not isinstance(record, bytes):
-        raise TypeError(
-            f"record must be bytes-like, not an array of {record.dtype}; give a dict with the array, or "
-            "its tobytes()"
-        )
+        way = "its numpy()" if hasattr(record, "numpy") else "a dict with the array, or its tobytes()"
+        raise TypeError(f"record must be bytes-like, not an array of {record.dtype}; give {way}")
     return 0
 
 

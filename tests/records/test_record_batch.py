@@ -104,6 +104,14 @@ def test_from_records(core, records):
         core.RecordBatch.from_records([b"", "text"])
 
 
+def test_the_memory_of_an_array_is_no_record(core):
+    batch = core.RecordBatch.from_records([np.frombuffer(b"ab", np.uint8), np.bytes_(b"c")])
+    assert batch.tolist() == [b"ab", b"c"]
+    for array in (np.arange(3), np.zeros(0, np.int64), np.array(b"x", object)):
+        with pytest.raises(TypeError, match="must be bytes-like, not an array of"):
+            core.RecordBatch.from_records([array])
+
+
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles(batch, protocol):
     for part in (batch, batch[1:3], batch[:0], batch.take([3, 3, 0])):

@@ -100,3 +100,14 @@ def test_nulls_inside_rows_are_refused(tmp_path: Path, rows: int) -> None:
     with pytest.raises(ValueError, match="'x': row 1 is null in part"):
         write_exactly(pd.DataFrame({"x": pd.Series([[1, 2], row])}), f"{tmp_path}/t")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_names_of_columns(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"i": [1, 2]})
+    for table, hint in (
+        (frame["i"], r"give its to_frame\(\)"),
+        (frame.to_records(), "for name in array.dtype.names"),
+        (frame["i"].to_numpy(), "give a dict that names it"),
+    ):
+        with pytest.raises(TypeError, match=hint):
+            write_table(table, tmp_path / "t")

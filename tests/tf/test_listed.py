@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tfio_store as tfs
@@ -35,6 +36,33 @@ def read_and_take(name: Any) -> Any:
 
 def native_one(name: Any) -> Any:
     return tf.data.TFRecordDataset(name, "")
+
+
+def test_patterns_may_be_tensors(tmp_path: Path) -> None:
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / name).write_bytes(b"")
+    found = [str(tmp_path / name).encode() for name in ("a1", "a2", "b1")]
+    a, b = f"{tmp_path}/a*", f"{tmp_path}/b*"
+    for pattern in (tf.constant([a, b]), [tf.constant(a), b], [Path(a), tf.constant([b])]):
+        listed = tfs.list_files(pattern, shuffle=False)
+        assert list(listed.as_numpy_iterator()) == found
+    listed = tfs.list_files(tf.constant(a), shuffle=False)
+    assert list(listed.as_numpy_iterator()) == found[:2]
+    with pytest.raises(TypeError, match=r"must contain `tf.string` elements"):
+        tfs.list_files(tf.constant([1]))
+    with pytest.raises(TypeError, match="not known before the graph runs"):
+        tf.function(lambda pattern: tfs.list_files(pattern).cardinality())(tf.constant(a))
+
+
+def test_records_of_tensors_are_decoded() -> None:
+    records = [tfs.encode_example({"x": i}) for i in range(3)]
+    tensors = list(tf.data.Dataset.from_tensor_slices(records))
+    for given in (tensors, tuple(tensors), tf.constant(records), np.array(records, object)):
+        assert tfs.decode_examples(given, {"x": "int64"})["x"].tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="record must be bytes-like, not an array of"):
+        tfs.decode_examples([tf.constant(1)], {"x": "int64"})
+    with pytest.raises(TypeError, match="not an array of <dtype: 'string'>; give its numpy"):
+        tfs.decode_examples(iter(tensors), {"x": "int64"})
 
 
 @pytest.mark.parametrize("codec", first(1, ["", "GZIP"]))

@@ -257,7 +257,8 @@ def decode_examples(
     are no error; lengths that lie are.
 
     Args:
-        records (RecordBatch | Iterable[bytes]): n records.
+        records (RecordBatch | Iterable[bytes] | tf.Tensor): n records. A tensor, or one for each
+            record, is of strings.
         schema (Schema | dict): What to decode, as `Schema` takes it.
         strings (str): How byte strings come. "object" (default) gives object arrays of bytes, or of
             str for dtype "str", as ``Tensor.numpy()`` does. (numpy's fixed-width "S" would drop
@@ -318,7 +319,7 @@ def decode_sequence_examples(
     """Decode a batch of serialized SequenceExamples into columns.
 
     Args:
-        records (RecordBatch | Iterable[bytes]): n records.
+        records (RecordBatch | Iterable[bytes] | tf.Tensor): See `decode_examples`.
         context (Schema | dict): The context features to decode.
         feature_lists (Schema | dict): The feature lists to decode. Shapes are those of one step.
         strings (str): See `decode_examples`. Default "object".
@@ -473,6 +474,10 @@ def _locate(batch: RecordBatch, keys: list[bytes], map_field: int) -> Any:
 def _batch(records: Records) -> RecordBatch:
     if isinstance(records, RecordBatch):
         return records
+    if hasattr(records, "numpy"):  # a batch of TensorFlow's
+        records = records.numpy()
+    elif isinstance(records, (list, tuple)) and records and hasattr(records[0], "numpy"):
+        records = [record.numpy() for record in records]
     if isinstance(records, (bytes, bytearray, memoryview, str)):
         raise TypeError("records must be a RecordBatch or a list of bytes, not one record")
     if not isinstance(records, Iterable):

@@ -11,6 +11,7 @@ the steps ``steps[i]:steps[i + 1]``. Each step has values as a row of a plain co
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.example.values import (
     check_keys,
     is_string,
+    numpy_times,
     plain_array,
     plain_string,
 )
@@ -278,6 +280,9 @@ def _list(name: str, rows: list[Any]) -> Any:
     if any(map(has_nulls_of_its_own, kinds)) or kinds & {list, tuple}:
         rows = [plain_row(name, i, row) for i, row in enumerate(rows)]
         kinds = {type(row) for row in rows}
+    if any(issubclass(kind, (date, timedelta)) for kind in kinds):
+        rows = numpy_times(rows)
+        kinds = {type(row) for row in rows}
     if null_kinds(kinds):
         valid = np.array([not is_null(row) for row in rows])
         return _with_nulls(_list(name, [row for row in rows if not is_null(row)]), valid)
@@ -309,7 +314,7 @@ def plain_row(name: str, index: int, row: Any) -> Any:
         return plain_string(row)
     nulls = null_flags(row)
     if nulls is None:
-        return row
+        return numpy_times(row)
     if nulls.size and nulls.all():
         return None
     if nulls.any():
@@ -329,13 +334,24 @@ def _numbers(name: str, rows: list[Any]) -> Any:
     except ValueError as error:
         raise ValueError(f"feature {name!r}: {error}") from None
     if array.dtype.kind in "SU":
-        raise TypeError(f"feature {name!r}: the column mixes text and numbers")
+        raise _mixed(name, rows)
     return array
+
+
+def _mixed(name: str, rows: list[Any]) -> TypeError:
+    """The error of text among numbers. As a gap in text pandas has NaN."""
+    numbers = [row for row in rows if not is_string(type(row))]
+    gaps = all(isinstance(row, float) and row != row for row in numbers)
+    hint = "; NaN is a number: give None where text is missing" if numbers and gaps else ""
+    return TypeError(f"feature {name!r}: the column mixes text and numbers{hint}")
 
 
 def _list_of_scalars(name: str, rows: list[Any]) -> Any:
     array = _numbers(name, rows)
     if array.dtype == object:
+        for i, row in enumerate(rows):
+            if type(row) is int and not -(1 << 63) <= row < 1 << 63:
+                raise ValueError(f"feature {name!r}: row {i} holds {row}, which does not fit int64")
         kinds = sorted({type(row).__qualname__ for row in rows})
         raise TypeError(f"feature {name!r}: rows of type {', '.join(kinds)} can't be encoded")
     return array

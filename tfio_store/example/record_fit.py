@@ -19,7 +19,7 @@ from tfio_store.example.fitting import fitted
 from tfio_store.example.kinds import written
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
-from tfio_store.example.values import plain_string
+from tfio_store.example.values import numpy_times, plain_string
 
 __all__ = ["FittingRecords", "SequenceRecord", "fit_record"]
 
@@ -172,7 +172,7 @@ def _as_floats(value: Any) -> Any:
 
 def _times(value: Any, feature: Feature) -> Any:
     """The numbers of the feature's unit. TypeError for what is no time."""
-    array = np.asarray(value)
+    array = np.asarray(numpy_times(value))
     if array.dtype.kind not in "mM":
         raise TypeError(f"holds {array.dtype}, where the schema has {feature.dtype}")
     given = Feature(feature.dtype, (None,))

@@ -8,6 +8,7 @@ can't be turned, the error names the feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, datetime, timedelta, timezone
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "flat_strings",
     "is_string",
     "no_feature",
+    "numpy_times",
     "plain",
     "plain_array",
     "plain_string",
@@ -72,6 +74,24 @@ def plain_string(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, str) else value  # numpy's own drops NULs
 
 
+def numpy_times(value: Any) -> Any:
+    """NumPy's time in place of one of Python's or pandas', also in lists of lists. One with a zone
+    is its instant in UTC. Anything else is the value itself."""
+    if isinstance(value, (list, tuple)):
+        return [numpy_times(item) for item in value]
+    if not isinstance(value, (date, timedelta)) or is_null(value):
+        return value
+    if hasattr(value, "as_unit"):  # pandas' own, whose unit is as fine as its text
+        value = value.as_unit("ns")
+    if isinstance(value, timedelta):
+        return getattr(value, "to_timedelta64", lambda: np.timedelta64(value, "us"))()
+    if not isinstance(value, datetime):
+        return np.datetime64(value, "D")
+    if value.tzinfo is not None:
+        value = value.astimezone(timezone.utc).replace(tzinfo=None)
+    return getattr(value, "to_datetime64", lambda: np.datetime64(value, "us"))()
+
+
 def plain(name: str, value: Any) -> Any:
     """An int64 or float32 array in C order, a list of bytes and str, () for an empty list, or None
     for a null."""
@@ -96,9 +116,11 @@ def plain(name: str, value: Any) -> Any:
         return _plain_array(name, np.asarray(value))
     if hasattr(value, "as_py"):
         return plain(name, value.as_py())
+    if isinstance(value, (date, timedelta)):
+        return _plain_array(name, np.asarray(numpy_times(value)))
     raise TypeError(
         f"feature {name!r}: {_kind(value)} can't be encoded (a feature is bytes, str, bool, int, "
-        "float, or a list or array of these)"
+        "float, a date or time, or a list or array of these)"
     )
 
 
@@ -180,6 +202,8 @@ def flat_strings(name: str, array: npt.NDArray[Any]) -> list[bytes | str]:
 def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     if not items:
         return ()
+    if any(isinstance(item, (date, timedelta)) for item in items):
+        items = numpy_times(items)
     if any(isinstance(item, (np.datetime64, np.timedelta64)) for item in items):
         return _plain_array(name, _times(name, items))
     parts = [plain(name, item) for item in items]
@@ -238,12 +262,16 @@ def shape_of(value: Any) -> tuple[int, ...]:
     """The shape that a feature's value has before it is flattened."""
     if isinstance(value, (list, tuple)):
         return (len(value), *(shape_of(value[0]) if len(value) else ()))
-    return tuple(getattr(value, "shape", ()))
+    return tuple(getattr(plain_string(value), "shape", ()))
 
 
 def unit_of(value: Any) -> str | None:
     """The dtype of times; None of other values."""
+    if isinstance(value, (date, timedelta)):
+        value = numpy_times(value)
     if isinstance(value, (list, tuple)) and value:
+        if isinstance(value[0], (date, timedelta)):
+            value = numpy_times(value)
         if not isinstance(value[0], (np.datetime64, np.timedelta64)):
             return unit_of(value[0])
         value = np.array(value)

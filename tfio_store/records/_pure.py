@@ -31,6 +31,7 @@ from tfio_store.records._pure_batch import (
     frozen,
     masked_crc32c as masked_crc32c,
     prepend as prepend,
+    refuse_array,
 )
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import ADVICE
@@ -233,12 +234,7 @@ def _check_record(
 
 
 def _record_view(record: BytesLike) -> memoryview:
-    """An array's memory does not contain its dtype and shape, so it makes no record."""
-    if hasattr(record, "dtype") and not isinstance(record, bytes):
-        raise TypeError(
-            f"record must be bytes-like, not an array of {record.dtype}; give a dict with the "
-            "array, or its tobytes()"
-        )
+    refuse_array(record)
     return bytes_view(record, "record")
 
 

@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.arrays import Int64Array
 
-__all__ = ["bytes_view", "crc32c", "crc32c_combine", "crc_backend", "masked_crc32c"]
+__all__ = ["bytes_view", "crc32c", "crc32c_combine", "crc_backend", "masked_crc32c", "refuse_array"]
 
 
 # CRC32C for the pure-Python core, by google-crc32c.
@@ -79,6 +79,15 @@ def bytes_view(source: BytesLike, name: str) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
+def refuse_array(record: Any, *, but_uint8: bool = False) -> None:
+    """The memory of an array does not tell its dtype and shape, so it makes no record."""
+    dtype = getattr(record, "dtype", None)
+    if dtype is None or isinstance(record, bytes) or (but_uint8 and dtype == "uint8"):
+        return
+    way = "its numpy()" if hasattr(record, "numpy") else "a dict with the array, or its tobytes()"
+    raise TypeError(f"record must be bytes-like, not an array of {dtype}; give {way}")
+
+
 # Memory and record batches of the pure core. Docstrings are the compiled core's.
 
 
@@ -140,7 +149,10 @@ class RecordBatch:
 
     @classmethod
     def from_records(cls, records: Iterable[BytesLike]) -> RecordBatch:
-        parts = [bytes_view(record, f"record {i}") for i, record in enumerate(records)]
+        parts: list[memoryview] = []
+        for i, record in enumerate(records):
+            refuse_array(record, but_uint8=True)
+            parts.append(bytes_view(record, f"record {i}"))
         lengths = np.array([part.nbytes for part in parts], dtype=np.int64)
         return cls(b"".join(parts), np.cumsum(lengths) - lengths, lengths)
 

@@ -119,13 +119,21 @@ def is_one_table(table: Any) -> bool:
 def _tables(table: Any) -> Iterable[Any]:
     if is_one_table(table):
         return [table]
-    if hasattr(table, "__arrow_c_stream__"):
+    column = getattr(table, "ndim", 2) == 1  # a Series or an array
+    if hasattr(table, "__arrow_c_stream__") and not column:
         return _batches(table)
-    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
+    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)) and not column:
         return table
+    hint = ""
+    if hasattr(table, "to_frame"):
+        hint = "; give its to_frame()"
+    elif getattr(getattr(table, "dtype", None), "names", None):
+        hint = "; give {name: array[name] for name in array.dtype.names}"
+    elif column:
+        hint = "; give a dict that names it"
     raise TypeError(
         "table= takes a dict of columns, a pandas DataFrame, a pyarrow Table, anything with "
-        f"__arrow_c_stream__, or an iterable of these, not {type(table).__name__}"
+        f"__arrow_c_stream__, or an iterable of these, not {type(table).__name__}{hint}"
     )
 
 

@@ -19,7 +19,7 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.record_function import behind
-from tfio_store.tf.dataset.source import ListedFiles
+from tfio_store.tf.dataset.source import ListedFiles, known_names
 from tfio_store.tf.dataset.stages import strings
 
 __all__ = [
@@ -195,7 +195,7 @@ class ListedNames(tf.data.Dataset):  # type: ignore[misc]
 
 
 def list_files(
-    file_pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    file_pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | tf.Tensor,
     shuffle: bool | None = None,
     seed: int | None = None,
     name: str | None = None,
@@ -206,9 +206,9 @@ def list_files(
     """List the files of a source, as a dataset of strings with known cardinality.
 
     Args:
-        file_pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or any
-            other name of a source (see `RecordReader`), or a list of these. Names that begin with
-            "_" or "." match only patterns whose names do.
+        file_pattern (str | PathLike | list | tf.Tensor): A path or URL with ``*``, ``?`` or
+            ``[…]``, or any other name of a source (see `RecordReader`), or a list or tensor of
+            these. Names that begin with "_" or "." match only patterns whose names do.
         shuffle (bool | None): Another order in each epoch. Default None: True. False sorts.
         seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
         name (str | None): As in TensorFlow. Default None.
@@ -221,6 +221,7 @@ def list_files(
 
     Raises:
         FileNotFoundError: Nothing matches a pattern, or nothing has a name.
+        TypeError: A tensor is not of strings, or only running a graph shows what is in it.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=3)
@@ -228,7 +229,12 @@ def list_files(
         >>> len(files), len(list(tfs.TFRecordDataset(files)))
         (3, 3)
     """
-    names = sorted(set(files_of(file_pattern, given_storage(storage_options, storage))))
+    source: Any = file_pattern
+    if any(map(tf.is_tensor, tf.nest.flatten(file_pattern))):
+        source = known_names(file_pattern)
+        if source is None:
+            raise TypeError("file_pattern= is not known before the graph runs; give it as text")
+    names = sorted(set(files_of(source, given_storage(storage_options, storage))))
     dataset = tf.data.Dataset.from_tensor_slices(strings(names), name=name)
     listed = ListedNames(dataset, names, ordered=True)
     if shuffle is None or shuffle:
