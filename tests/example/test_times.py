@@ -82,9 +82,7 @@ def test_what_is_no_time(codec: None, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="the list mixes times and other values"):
         encode_example({"x": [NOON, 1]})
     with (
-        pytest.raises(
-            SchemaError, match=r"holds datetime64.D., and earlier"
-        ),
+        pytest.raises(SchemaError, match=r"holds datetime64.D., and earlier"),
         ShardedWriter(tmp_path / "x") as writer,
     ):
         writer.write({"x": NOON})
