@@ -12,6 +12,8 @@ import pytest
 import tfio_store as tfs
 from tests.support.examples import entry, wire_example
 from tfio_store import (
+    CorruptRecordError,
+    DataLossWarning,
     Feature,
     SchemaError,
     ShardedWriter,
@@ -165,3 +167,32 @@ def test_nulls_of_no_strings(tmp_path: Path, dtype: str) -> None:
     assert iter_tables(url).read_all()["x"].to_pylist() == [[], None, []]
     found = decode_examples(records, schema, strings="batch")["x"]
     assert found.valid.tolist() == [True, False, True]
+
+
+# Damage.
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+@pytest.mark.parametrize("columns", [None, []])
+def test_damaged_rows_are_passed_by(tmp_path: Path, manifest: bool, columns: Any) -> None:
+    write_table({"x": range(100)}, tmp_path / "t", num_shards=1)
+    (shard,) = tmp_path.glob("t-*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    source = tmp_path / "t" if manifest else shard
+    with pytest.raises(CorruptRecordError):
+        read_table(source)
+    with pytest.raises(CorruptRecordError):
+        iter_tables(source).read_all()
+    with pytest.raises(ValueError, match="on_corrupt= takes"):
+        iter_tables(source, on_corrupt="pass")
+    with pytest.warns(DataLossWarning, match="1 damaged region"):
+        found = read_table(source, on_corrupt="skip")["x"].tolist()
+    assert len(found) == 99
+    assert set(found) < set(range(100))
+    regions: list[Any] = []
+    table = iter_tables(source, columns=columns, on_corrupt=regions.append).read_all()
+    assert len(regions) == 1
+    assert table.num_rows == 99
+    assert columns is not None or table["x"].to_pylist() == found

@@ -22,6 +22,7 @@ from tfio_store.example.decoding import Nulls, most_room
 from tfio_store.example.kinds import Labels
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import RECORD, Schema, column_names, schema_to_read
+from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage, threads
@@ -127,6 +128,7 @@ def read_table(
     nulls: Nulls = "mask",
     labels: Labels = "numbers",
     decode_images: bool = False,
+    on_corrupt: OnCorrupt = "raise",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -147,6 +149,7 @@ def read_table(
         nulls (str): See `decode_examples`. Default "mask".
         labels (str): See `decode_examples`. Default "numbers".
         decode_images (bool): See `decode_examples`. Default False.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
@@ -156,7 +159,7 @@ def read_table(
         ``.to_pandas()`` make a table of it.
 
     Raises:
-        CorruptRecordError: A record is neither an Example nor a SequenceExample.
+        CorruptRecordError: A record is damaged, or is neither an Example nor a SequenceExample.
         KeyError: There is no such column.
         SchemaError: A record is not as the schema says.
         NoRecordsError: There are no records to infer a schema from.
@@ -168,7 +171,9 @@ def read_table(
         (2, 2)
     """
     storage = given_storage(storage_options, storage)
-    with RecordReader(source, storage=storage, max_record_bytes=max_record_bytes) as reader:
+    with RecordReader(
+        source, on_corrupt=on_corrupt, storage=storage, max_record_bytes=max_record_bytes
+    ) as reader:
         full = reader.dataset.schema if schema is None else read_by(schema, reader.dataset)
         batches: Iterable[RecordBatch] = reader.batches()
         if full is None:
@@ -201,6 +206,7 @@ def iter_tables(
     columns: Sequence[str] | None = None,
     batch_rows: int | None = None,
     schema: SchemaToRead | None = None,
+    on_corrupt: OnCorrupt = "raise",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -218,6 +224,7 @@ def iter_tables(
             block, about 1 MiB of records.
         schema (Schema | dict | str | None): See `read_table`. Default None: what the manifest says.
             Without a manifest, what all records show: they are read twice.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
@@ -243,7 +250,10 @@ def iter_tables(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, given_storage(storage_options, storage), limits=limits)
     read = partial(RecordReader.of, dataset, max_record_bytes=max_record_bytes)
-    full = whole_schema(read, source, schema)
+    # what is damaged is told of once, by the batches
+    passed_by: OnCorrupt = "raise" if check_policy(on_corrupt) == "raise" else lambda region: None
+    full = whole_schema(partial(read, on_corrupt=passed_by), source, schema)
+    read = partial(read, on_corrupt=on_corrupt)
     wanted = full if columns is None else full.select(columns)
     types = arrow_types(wanted)
     import pyarrow as pa
