@@ -266,3 +266,25 @@ def test_s3_without_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert code == 3
     assert "no credentials were found" in text
     assert "as --storage-options, where s3fs and adlfs take anon=true" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("count", "x"), "-o"),
+        (("report", "x"), "--storage-options"),
+        (("report", "x"), "--target-options"),
+        (("diff", "x", "y"), "--other-options"),
+        (("copy", "x", "y"), "--target-options"),
+        (("salvage", "x", "y"), "--target-options"),
+        (("convert", "x", "y"), "--target-options"),
+    ],
+)
+@pytest.mark.parametrize("wrong", ["a", "@/none", '{"a'])
+def test_an_option_that_holds_none_is_named(
+    run: Run, command: tuple[str, ...], option: str, wrong: str
+) -> None:
+    answer = run(*command, option, wrong)
+    named = "--storage-options" if option == "-o" else option
+    assert answer.code == 2
+    assert answer.err.startswith(f"tfio-store {command[0]}: {named}")

@@ -117,3 +117,9 @@ def test_a_table_in_place_of_records(run: Run, tmp_path: Path) -> None:
     answer = run("head", tmp_path / "a.csv")
     assert answer.code == 5
     assert "the file looks like CSV; tfio-store convert makes a dataset of it" in answer.err
+
+
+def test_h_is_help_everywhere(run: Run) -> None:
+    assert run("-h").out == run("--help").out != ""
+    for command in COMMANDS:
+        assert run(command, "-h").out == run(command, "--help").out != ""

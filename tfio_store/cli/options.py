@@ -43,9 +43,8 @@ class Session:
     quiet: bool
     progress: str
 
-    def storage_of(self, texts: tuple[str, ...]) -> Storage | None:
+    def storage_of(self, options: dict[str, Any] | None) -> Storage | None:
         """The storage of other options, where some are typed."""
-        options = parse_options(texts)
         return None if options is None else replace(self.storage, options=options)
 
 
@@ -64,7 +63,7 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
     @functools.wraps(function)
     def with_session(
         *arguments: Any,
-        storage_options: tuple[str, ...],
+        storage_options: dict[str, Any] | None,
         backend: str,
         as_json: bool,
         quiet: bool,
@@ -72,7 +71,7 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         **options: Any,
     ) -> Any:
         name = click.get_current_context().info_name or ""
-        storage = Storage(parse_options(storage_options), backend=backend)
+        storage = Storage(storage_options, backend=backend)
         session = Session(name, storage, as_json, quiet, progress)
         click.get_current_context().find_root().obj["session"] = session
         return function(session, *arguments, **options)
@@ -106,7 +105,13 @@ def _storage_options(
     text: str = "What the storage's fsspec class takes, such as endpoint_url=http://host:9000. May "
     "be given more than once.",
 ) -> Command:
-    return click.option(*names, multiple=True, metavar="KEY=VALUE|JSON|@FILE", help=text)
+    return click.option(
+        *names,
+        multiple=True,
+        callback=lambda context, option, texts: parse_options(texts, names[-1]),
+        metavar="KEY=VALUE|JSON|@FILE",
+        help=text,
+    )
 
 
 def options_of_another(name: str, whose: str, otherwise: str = "the source") -> Command:
@@ -168,15 +173,16 @@ def into_target(function: Command) -> Command:
         *arguments: Any,
         compression: str,
         if_exists: str,
-        target_options: tuple[str, ...],
+        target_options: dict[str, Any] | None,
         **options: Any,
     ) -> Any:
-        given = parse_options(target_options)
         return function(
             *arguments,
             target_compression=None if compression == "none" else compression,
             if_exists=if_exists,
-            target_storage=None if given is None else Storage(given, backend=options["backend"]),
+            target_storage=None
+            if target_options is None
+            else Storage(target_options, backend=options["backend"]),
             **options,
         )
 
@@ -185,18 +191,20 @@ def into_target(function: Command) -> Command:
     return with_target
 
 
-def parse_options(texts: tuple[str, ...]) -> dict[str, Any] | None:
+def parse_options(
+    texts: tuple[str, ...], option: str = "--storage-options"
+) -> dict[str, Any] | None:
     """The storage options that were typed. UsageError for what is none; it does not show values."""
     found: dict[str, Any] = {}
     for text in texts:
         if text.startswith("@"):
-            text = _file(text[1:])
+            text = _file(text[1:], option)
         if text.lstrip().startswith("{"):
-            found |= _json(text)
+            found |= _json(text, option)
             continue
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise click.UsageError("--storage-options takes KEY=VALUE, a JSON object, or @FILE")
+            raise click.UsageError(f"{option} takes KEY=VALUE, a JSON object, or @FILE")
         found[key] = _value(value)
     return found or None
 
@@ -215,7 +223,7 @@ def features(context: object, option: object, text: str | None) -> dict[str, Any
     }
 
 
-def _file(path: str, option: str = "--storage-options") -> str:
+def _file(path: str, option: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -223,7 +231,7 @@ def _file(path: str, option: str = "--storage-options") -> str:
         raise click.UsageError(f"{option}: {path} cannot be read: {error}") from error
 
 
-def _json(text: str, option: str = "--storage-options") -> dict[str, Any]:
+def _json(text: str, option: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError:

@@ -97,7 +97,12 @@ EPILOG = (
 )
 
 
-@click.group(cls=Program, invoke_without_command=True, epilog=EPILOG)
+@click.group(
+    cls=Program,
+    invoke_without_command=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def program(ctx: click.Context) -> None:

@@ -279,7 +279,7 @@ def report(
     urls: Source,
     target: str | None,
     fail_on: str | None,
-    target_options: tuple[str, ...],
+    target_options: dict[str, Any] | None,
     **how: Any,
 ) -> int:
     """Make one page of what a dataset looks like: images, texts, how values are spread, shards,

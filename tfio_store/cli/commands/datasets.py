@@ -82,7 +82,11 @@ def copy(session: Session, sources: Source, target: str, **how: Any) -> None:
 @options_of_another("--other-options", "OTHER", "SOURCE")
 @common
 def diff(
-    session: Session, source: str, other: str, unordered: bool, other_options: tuple[str, ...]
+    session: Session,
+    source: str,
+    other: str,
+    unordered: bool,
+    other_options: dict[str, Any] | None,
 ) -> int:
     """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
     from tfio_store.maintain.diff import diff as compare
