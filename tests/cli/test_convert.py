@@ -135,7 +135,7 @@ def test_what_fails_leaves_no_file(run: Run, tmp_path: Path) -> None:
     tfs.write_table({"lists": [[1], [2, 3]]}, str(tmp_path / "train"))
     answer = run("convert", tmp_path / "train", tmp_path / "x.csv")
     assert answer.code == 2
-    assert "csv cannot hold this table" in answer.err
+    assert "csv cannot hold column 'lists'" in answer.err
     assert not list(tmp_path.glob("x.*"))
     assert not list(tmp_path.glob(".*x.*"))
 
@@ -167,3 +167,24 @@ def test_names_that_tell_nothing(run: Run, tmp_path: Path) -> None:
     assert run("convert", source, place.url("t"), "--from", "parquet").code == 0
     assert run("convert", place.url("t"), place.url("out"), "--to", "parquet").code == 0
     assert parquet.read_table(place.url("out")).num_rows == 1000
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([[1, 2], [3]], "Unsupported Type"),
+        ([b"\xff", b"a"], "Invalid UTF8"),
+    ],
+)
+def test_csv_names_the_column_that_it_cannot_hold(
+    run: Run, tmp_path: Path, values: list[Any], told: str
+) -> None:
+    train, target = tmp_path / "train", tmp_path / "x.csv"
+    tfs.write_table({"id": [1, 2], "odd": values}, train)
+    answer = run("convert", train, target)
+    assert answer.code == 2
+    assert f"csv cannot hold column 'odd': {told}" in answer.err
+    assert "; name others in --columns or pass --to jsonl or pass --to parquet" in answer.err
+    assert not target.exists()
+    assert run("convert", train, target, "-c", "id").code == 0
+    assert run("convert", train, tmp_path / "x.jsonl").code == 0

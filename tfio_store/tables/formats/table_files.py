@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -268,14 +269,39 @@ def write_tables(batches: Any, form: str, file: OutputFile) -> int:
     """Write a `pyarrow.RecordBatchReader`, and give the number of its rows."""
     rows = 0
     sink = pa.PythonFile(file, mode="w")
+    refused = batches.schema.empty_table()
     try:
         with _WRITERS[form](sink, batches.schema) as writer:
             for batch in batches:
+                refused = batch
                 writer.write_batch(batch)
                 rows += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"{form} cannot hold this table: {error}") from error
+        raise _cannot_hold(form, refused, error) from error
     return rows
+
+
+def _cannot_hold(form: str, table: Any, error: Exception) -> ValueError:
+    """The error that names the columns of the table that this format refuses by themselves."""
+    names = [name for name in table.schema.names if _is_refused(form, table.select([name]))]
+    listed = ", ".join(map(repr, names))
+    what = f"column{'s' * (len(names) > 1)} {listed}" if names else "this table"
+    wider = [f'target_format="{other}"' for other in _WIDER[form]]
+    others = (["name others in columns="] if names else []) + [f"pass {each}" for each in wider]
+    return ValueError(f"{form} cannot hold {what}: {error}; {' or '.join(others)}")
+
+
+def _is_refused(form: str, table: Any) -> bool:
+    try:
+        with _WRITERS[form](io.BytesIO(), table.schema) as writer:
+            writer.write(table)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return True
+    return False
+
+
+_WIDER = {"csv": ("jsonl", "parquet"), "parquet": ("arrow",), "arrow": ("parquet",)}
+"""Formats that may hold what one refuses."""
 
 
 def _parquet_writer(sink: Any, schema: Any) -> Any:
