@@ -319,6 +319,18 @@ def test_what_save_did_not_write(tmp_path):
         tfs.load(f"{tmp_path}/bad")
 
 
+def test_what_tensorflow_saved_is_recognised(tmp_path):
+    tf.data.Dataset.range(5).save(f"{tmp_path}/saved")
+    told = r"written by TensorFlow's Dataset.save; .*tfs.save\(tf.data.Dataset.load\(path\)"
+    for path in (f"{tmp_path}/saved", tmp_path / "saved"):
+        with pytest.raises(FileNotFoundError, match=told):
+            tfs.load(path)
+        with pytest.raises(IsADirectoryError, match=told):
+            tfs.RecordReader(path)
+    tfs.save(tf.data.Dataset.load(f"{tmp_path}/saved"), f"{tmp_path}/mine")
+    assert [int(x) for x in tfs.load(f"{tmp_path}/mine")] == list(range(5))
+
+
 def test_a_path_names_it(tmp_path):
     url = tmp_path / "numbers"
     for times in ("error", "append"):

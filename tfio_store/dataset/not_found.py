@@ -23,6 +23,7 @@ __all__ = [
     "no_dataset_in",
     "no_match",
     "nothing_named",
+    "saved_by_tensorflow",
     "shown",
     "unfinished",
 ]
@@ -94,7 +95,10 @@ def no_dataset_in(
 ) -> OSError:
     """A folder without a manifest, whose files are not one dataset by their names either."""
     url = store.url(folder).rstrip("/")
-    if groups:
+    by_tensorflow = saved_by_tensorflow(store, folder)
+    if by_tensorflow:
+        words = by_tensorflow
+    elif groups:
         listed = _listed(f"{url}/{group.said}" for group in groups)
         words = f"is a folder without a manifest; name some of its files: {listed}"
     elif others:
@@ -105,6 +109,20 @@ def no_dataset_in(
         words = "is a folder without files of records"
         words += f"; did you mean {inside}?" if inside else ""
     return IsADirectoryError(errno.EISDIR, words, url)
+
+
+_TF_SAVED = {"snapshot.metadata", "dataset_spec.pb"}
+"""Files of a folder that ``tf.data.Dataset.save`` writes."""
+
+
+def saved_by_tensorflow(store: Store, folder: str) -> str:
+    """What the folder is, and how it is brought over; "" if ``Dataset.save`` did not write it."""
+    if not any(name in names_in(store, folder, name) for name in _TF_SAVED):
+        return ""
+    return (
+        "was written by TensorFlow's Dataset.save; bring it over in Python: "
+        "tfs.save(tf.data.Dataset.load(path), new_path)"
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.dataset.not_found import saved_by_tensorflow
 from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
@@ -162,7 +163,11 @@ def load(
     url, storage = os.fspath(url), given_storage(storage_options, storage)
     manifest = read_manifest(url, storage)
     if manifest is None:
-        raise FileNotFoundError(f"{redacted(url)}: there is no dataset with a manifest")
+        store, path = (storage or Storage()).open(url)
+        other = saved_by_tensorflow(store, path.rstrip("/"))
+        raise FileNotFoundError(
+            f"{redacted(url)}: {other or 'there is no dataset with a manifest'}"
+        )
     described = (manifest.metadata or {}).get(SPEC)
     if described is None:
         raise ValueError(
