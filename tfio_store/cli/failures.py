@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -83,7 +84,7 @@ def in_the_shell(text: str, command: click.Command | None) -> str:
         name, value = found[1], found[2].strip("\"'")
         if name not in typed:
             return found[0]
-        return typed[name] if value in ("", "True") else f"{typed[name]} {value}"
+        return typed[name] if value in ("", "True") else f"{typed[name]} {shlex.quote(value)}"
 
     def named(found: re.Match[str]) -> str:
         return typed.get(found[1], found[0])

@@ -16,6 +16,7 @@ __all__ = [
     "COMMON",
     "Session",
     "Source",
+    "character",
     "common",
     "common_with_output",
     "duration",
@@ -249,6 +250,11 @@ def _value(text: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def character(context: object, option: object, text: str | None) -> str | None:
+    """What was typed; a tab for what stands for one."""
+    return "\t" if text == "\\t" else text
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from tfio_store.dataset.model import DatasetPart
 from tfio_store.dataset.source import (
-    OneSource,
     Source,
     common_storage,
-    is_one,
     open_dataset,
     repeatable,
 )
@@ -26,6 +25,14 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
 from tfio_store.storage.store import OutputFile
 from tfio_store.tables.formats.array_files import ImageFolder, check_columns, read_arrays
+from tfio_store.tables.formats.file_names import (
+    TABLES,
+    TFRECORD,
+    check_delimiter,
+    chosen_format,
+    is_packed,
+    usual_delimiter,
+)
 from tfio_store.tables.formats.tar_samples import read_samples, write_samples
 from tfio_store.tables.read_table import iter_tables
 from tfio_store.tables.rows import Selection
@@ -35,18 +42,6 @@ from tfio_store.write.progress import OnProgress
 
 __all__ = ["Conversion", "convert"]
 
-_TFRECORD = "tfrecord"
-_TABLES = ("parquet", "csv", "jsonl", "arrow")
-_WRITTEN = (_TFRECORD, *_TABLES, "webdataset")
-_READ = (*_WRITTEN, "images", "numpy")
-_SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv",
-    ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".tar": "webdataset", ".tar.gz": "webdataset", ".tgz": "webdataset",
-    ".npy": "numpy", ".npz": "numpy",
-}  # fmt: skip
 _LINES = 1 << 20
 _NEITHER = (
     "copy() makes a dataset of datasets, and a table's file ends in .parquet, .csv, .jsonl "
@@ -78,12 +73,13 @@ class Conversion:
 
 def convert(
     source: Source,
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | BinaryIO,
     *,
     source_format: str | None = None,
     target_format: str | None = None,
     columns: Sequence[str] | None = None,
     schema: SchemaLike | None = None,
+    delimiter: str | None = None,
     exact: bool = False,
     flatten: bool = False,
     num_shards: int | None = None,
@@ -104,7 +100,8 @@ def convert(
     Parquet and Arrow IPC, nulls and lists included, and float64 with ``exact``. The names' ends
     tell the formats. Tables need pyarrow, but for JSON lines as the target.
 
-    CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
+    CSV and JSON lines may be packed by gzip. As a target a file is, if its name ends in ".gz". Both
+    are read twice: all values of a column decide its type. Dates, numbers with
     leading zeros, integers of more than 64 bits, and numbers of more digits than a float holds stay
     texts in CSV, and so does 12e3: an exponent needs a sign or a point. What a type would change is
     an error, and so are two columns of one name, or CSV files of other columns. A field that a line
@@ -123,7 +120,8 @@ def convert(
     Args:
         source (str | PathLike | list): Files of one format with the same columns, a folder of
             images, or a source as for `RecordReader`.
-        target (str | PathLike): A dataset's folder and name, or a file.
+        target (str | PathLike | BinaryIO): A dataset's folder and name, or a file. An open binary
+            file needs ``target_format``, and is not closed.
         source_format (str | None): "tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset",
             "images" or "numpy". Default None: what the source's name ends in; "images" has to be
             told.
@@ -131,6 +129,8 @@ def convert(
             None.
         columns (list[str] | None): The columns to convert. Default None: all.
         schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
+        delimiter (str | None): What parts the fields of a line of CSV: one character. Default None:
+            a tab for names that end in ".tsv", and a comma for all others.
         exact (bool): See `write_table`. For TFRecord targets. Default False.
         flatten (bool): See `write_table`. For TFRecord targets. Default False.
         num_shards (int | None): See `write_table`. For TFRecord targets. Default None.
@@ -164,58 +164,91 @@ def convert(
     """
     storage = given_storage(storage_options, storage)
     check_storage(target_storage, "target_storage")
-    names, target = repeatable(source), os.fspath(target)
+    names = repeatable(source)
     into = target_storage or storage or common_storage(names)
-    read = _format(source_format, names, "source_format")
-    written = _format(target_format, target, "target_format")
-    if (read == _TFRECORD) == (written == _TFRECORD):
+    file = _name_or_file(target)
+    read, written = _sides(source_format, names, target_format, file)
+    check_delimiter(delimiter, read, written)
+    wanted = None if columns is None else list(columns)
+    of_dataset: dict[str, Any] = {
+        "exact": exact,
+        "flatten": flatten,
+        "num_shards": num_shards,
+        "max_shard_bytes": max_shard_bytes,
+    }
+    if written != TFRECORD:
+        _refuse(written, schema=schema, target_compression=target_compression, **of_dataset)
+        name = file if isinstance(file, str) else ""
+        packed, parts = is_packed(name), delimiter or usual_delimiter(name)
+        made = _File(names, storage, wanted, written, packed, parts)
+        records = made.put(file, into, if_exists) if isinstance(file, str) else made.write(file)
+        return Conversion(_said(file), read, written, records)
+    if not isinstance(file, str):
+        raise ValueError("target= is an open file: a TFRecord dataset takes a name")
+    schema = None if schema is None else _of_any_dtype(schema)
+    tables, known = _tables(read, names, storage, wanted, schema, delimiter)
+    manifest = write_table(
+        tables,
+        file,
+        schema={**known, **Schema.of(schema or {})} if known else schema,
+        compression=target_compression,
+        if_exists=if_exists,
+        on_progress=on_progress,
+        storage=into,
+        **of_dataset,
+    )
+    return Conversion(_said(file), read, written, manifest.records)
+
+
+def _name_or_file(target: object) -> str | BinaryIO:
+    if isinstance(target, str | os.PathLike):
+        return os.fspath(target)
+    if isinstance(target, io.TextIOBase):
+        raise TypeError("target= is a file that was opened as text; open it as bytes")
+    if not callable(getattr(target, "write", None)):
+        raise TypeError(f"target= takes a name or an open file, not {type(target).__name__}")
+    return cast(BinaryIO, target)
+
+
+def _sides(
+    source_format: str | None, source: Any, target_format: str | None, target: str | BinaryIO
+) -> tuple[str, str]:
+    """The formats of source and target. One of them is TFRecord."""
+    read = chosen_format(source_format, source, "source_format")
+    if target_format is None and not isinstance(target, str):
+        raise ValueError("target= is an open file, and has no name; pass target_format=")
+    written = chosen_format(target_format, target, "target_format")
+    if (read == TFRECORD) == (written == TFRECORD):
         raise ValueError(
             f"exactly one side must be TFRecord: source= is {read}, target= is {written}; "
-            + (_NEITHER if read == _TFRECORD else "name a dataset")
+            + (_NEITHER if read == TFRECORD else "name a dataset")
         )
-    if read in _TABLES:
+    if read in TABLES:
         needed_pyarrow()
-    wanted = None if columns is None else list(columns)
-    if written == _TFRECORD:
-        schema = None if schema is None else _of_any_dtype(schema)
-        tables, known = _tables(read, names, storage, wanted, schema)
-        manifest = write_table(
-            tables,
-            target,
-            schema={**known, **Schema.of(schema or {})} if known else schema,
-            exact=exact,
-            flatten=flatten,
-            num_shards=num_shards,
-            max_shard_bytes=max_shard_bytes,
-            compression=target_compression,
-            if_exists=if_exists,
-            on_progress=on_progress,
-            storage=into,
-        )
-        records = manifest.records
-    else:
-        _refuse(
-            written,
-            schema=schema,
-            exact=exact or None,
-            flatten=flatten or None,
-            num_shards=num_shards,
-            max_shard_bytes=max_shard_bytes,
-            target_compression=target_compression,
-        )
-        records = _to_file(names, storage, target, into, written, wanted, if_exists)
-    return Conversion(redacted(target), read, written, records)
+    return read, written
+
+
+def _said(target: str | BinaryIO) -> str:
+    """What a target is called."""
+    if isinstance(target, str):
+        return redacted(target)
+    return str(getattr(target, "name", "<file object>"))
 
 
 def _refuse(form: str, **of_datasets: Any) -> None:
     """ValueError for an option that would do nothing."""
     for name, value in of_datasets.items():
-        if value is not None:
+        if value is not None and value is not False:
             raise ValueError(f"{name}= is for TFRecord targets, and target= is {form}")
 
 
 def _tables(
-    form: str, names: Any, storage: Storage | None, columns: list[str] | None, schema: Schema | None
+    form: str,
+    names: Any,
+    storage: Storage | None,
+    columns: list[str] | None,
+    schema: Schema | None,
+    delimiter: str | None,
 ) -> tuple[Iterator[Any], dict[str, Feature]]:
     """The rows of the source as tables, and what is known of the columns before."""
     if form == "images":
@@ -233,7 +266,7 @@ def _tables(
         return read_arrays(dataset, columns), {}
     from tfio_store.tables.formats.table_files import read_tables
 
-    return read_tables(dataset, form, columns, schema or Schema({})), {}
+    return read_tables(dataset, form, columns, schema or Schema({}), delimiter), {}
 
 
 def _of_any_dtype(schema: SchemaLike) -> Schema:
@@ -253,76 +286,58 @@ def _raw_if_wide(of: Any) -> Any:
     return of
 
 
-def _format(given: str | None, name: Any, argument: str) -> str:
-    known = _WRITTEN if argument == "target_format" else _READ
-    if given is not None and given not in known:
-        raise ValueError(f"{argument}={given!r}: pass one of {', '.join(map(repr, known))}")
-    if given is not None:
-        return given
-    names = [name] if is_one(name) else name
-    found = {_told(each) for each in names}
-    if len(found) > 1:
-        raise ValueError(f"source= names files of several formats: {', '.join(sorted(found))}")
-    form = found.pop() if found else _TFRECORD
-    if form not in known:
-        raise ValueError(f"{argument.partition('_')[0]}= names a {form} file, which is read only")
-    return form
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that is made of a dataset."""
+
+    source: Any
+    storage: Storage | None
+    columns: list[str] | None
+    form: str
+    packed: bool
+    delimiter: str
+
+    def put(self, target: str, into: Storage | None, if_exists: str) -> int:
+        """Write it to this place, and give the number of rows."""
+        if if_exists not in ("error", "overwrite"):
+            raise ValueError(f'if_exists={if_exists!r}: a file takes "error" or "overwrite"')
+        store, path = for_writing(into).open(target)
+        absent = if_exists == "error"
+        if absent and store.look(path) is not None:  # before all the work
+            raise FileExistsError(f'{store.url(path)}: exists; pass if_exists="overwrite"')
+        output = store.open_output(path)
+        try:
+            records = self.write(OutputFile(output))
+        except BaseException:
+            output.abort()
+            raise
+        output.commit(if_absent=absent)
+        return records
+
+    def write(self, file: Any) -> int:
+        """Write it to an open file, and give the number of rows."""
+        if self.form == "webdataset":
+            return write_samples(self._rows(), file, compressed=self.packed)
+        if self.packed and self.form in ("csv", "jsonl"):
+            # without a time: the same rows, the same file
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
+                return self._write_table(packing)
+        return self._write_table(file)
+
+    def _write_table(self, file: Any) -> int:
+        if self.form == "jsonl":
+            return _write_lines(self._rows(), file)
+        batches = iter_tables(self.source, columns=self.columns, storage=self.storage)
+        from tfio_store.tables.formats.table_files import write_tables
+
+        return write_tables(batches, self.form, file, self.delimiter)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        selection = Selection(self.source, storage=self.storage)
+        return selection.rows(selection.all(), self.columns)
 
 
-def _told(source: OneSource) -> str:
-    """The format by the end of a file's name. Parts are of datasets."""
-    if isinstance(source, DatasetPart):
-        return _TFRECORD
-    name = os.fspath(source)
-    if name.startswith(("http://", "https://")):  # in other names ? is a part of a pattern
-        name = name.partition("?")[0]
-    ends = (form for suffix, form in _SUFFIXES.items() if name.lower().endswith(suffix))
-    return next(ends, _TFRECORD)
-
-
-def _to_file(
-    source: Any,
-    storage: Storage | None,
-    target: str,
-    into: Storage | None,
-    form: str,
-    columns: list[str] | None,
-    if_exists: str,
-) -> int:
-    if if_exists not in ("error", "overwrite"):
-        raise ValueError(f'if_exists={if_exists!r}: a file takes "error" or "overwrite"')
-    store, path = for_writing(into).open(target)
-    absent = if_exists == "error"
-    if absent and store.look(path) is not None:  # before all the work
-        raise FileExistsError(f'{store.url(path)}: exists; pass if_exists="overwrite"')
-    output = store.open_output(path)
-    try:
-        file = OutputFile(output)
-        if form == "jsonl":
-            records = _write_lines(_rows(source, storage, columns), file)
-        elif form == "webdataset":
-            packed = target.lower().endswith("gz")
-            records = write_samples(_rows(source, storage, columns), file, compressed=packed)
-        else:
-            batches = iter_tables(source, columns=columns, storage=storage)
-            from tfio_store.tables.formats.table_files import write_tables
-
-            records = write_tables(batches, form, file)
-    except BaseException:
-        output.abort()
-        raise
-    output.commit(if_absent=absent)
-    return records
-
-
-def _rows(
-    source: Any, storage: Storage | None, columns: list[str] | None
-) -> Iterator[dict[str, Any]]:
-    selection = Selection(source, storage=storage)
-    return selection.rows(selection.all(), columns)
-
-
-def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:
+def _write_lines(rows: Iterator[dict[str, Any]], file: Any) -> int:
     records, waiting = 0, bytearray()
     numbers = JsonNumbers()
     for row in rows:

@@ -11,6 +11,7 @@ from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import (
     Session,
     Source,
+    character,
     common,
     examples,
     features,
@@ -145,6 +146,12 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
     metavar="JSON|@FILE",
     help='How columns are written, such as {"price": "float32"}; or what schema --json prints.',
 )
+@click.option(
+    "--delimiter",
+    callback=character,
+    metavar="CHARACTER",
+    help="What parts the fields of CSV: a comma, or a tab in .tsv, if not set. A tab is also \\t.",
+)
 @click.option("--exact", is_flag=True, help="Keep float64 and the like as raw memory.")
 @click.option("--flatten", is_flag=True, help="Make a column of each field of a struct.")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files, in turn.")
@@ -162,8 +169,8 @@ def convert(
     """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, of a WebDataset, a folder
     of images or NumPy's arrays; or a table's file or a WebDataset of a dataset.
 
-    The ends of the names decide the formats: .parquet, .csv, .jsonl, .arrow, .tar, .npy, .npz; all
-    else is TFRecord.
+    The ends of the names decide the formats: .parquet, .csv, .tsv, .jsonl, .arrow, .tar, .npy,
+    .npz; all else is TFRecord. Files of CSV and JSON lines may be packed by gzip, as .csv.gz.
     """
     from tfio_store.tables.convert import convert as convert_source
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -29,18 +30,18 @@ _TOO_SMALL = ("straddl", "Empty CSV file or block")
 """Pyarrow's error for a row or a header that is longer than its blocks."""
 
 
-def header_of(file: Any) -> tuple[int, list[str]]:
+def header_of(file: Any, delimiter: str) -> tuple[int, list[str]]:
     """Where the header begins, and the names in it."""
     begin, block = _first_line(file), _BLOCK
     while True:
         with _Turn(file, begin) as turn:
             try:
-                return begin, list(csv.open_csv(turn, **_options(block)).schema.names)
+                return begin, list(csv.open_csv(turn, **_options(block, delimiter)).schema.names)
             except ValueError as error:
                 block = _larger(block, error)
 
 
-def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
+def rows_of_texts(file: Any, begin: int, names: list[str], delimiter: str) -> Iterator[Any]:
     """Batches of texts. Where a block is too small, the file is read anew, by larger ones."""
     given, block = 0, _BLOCK
     converting = csv.ConvertOptions(
@@ -50,7 +51,7 @@ def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
         quoted_strings_can_be_null=False,
     )
     while True:
-        options = _options(block, blank_rows=len(names) == 1)
+        options = _options(block, delimiter, blank_rows=len(names) == 1)
         seen = 0
         with _Turn(file, begin) as turn:
             try:
@@ -64,12 +65,12 @@ def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
                 block = _larger(block, error)
 
 
-def _options(block: int, *, blank_rows: bool = False) -> dict[str, Any]:
+def _options(block: int, delimiter: str, *, blank_rows: bool = False) -> dict[str, Any]:
     """An empty line of one column is a null, also at the end: convert writes nulls so."""
     return {
         "read_options": csv.ReadOptions(block_size=block),
         "parse_options": csv.ParseOptions(
-            newlines_in_values=True, ignore_empty_lines=not blank_rows
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not blank_rows
         ),
     }
 
@@ -120,6 +121,9 @@ class _Turn:
         """The file stays open for the next turn."""
 
 
+_DELIMITERS = ",;\t|"
+"""What usually parts columns."""
+
 _NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
 """Texts that are nulls among numbers. Among texts only a cell without quotes and text does."""
 
@@ -135,13 +139,18 @@ _MARKS = pa.large_string()
 """The type of texts that all stand for nulls: a text type that joins any other."""
 
 
-def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+def pieces_of(
+    file: Any, delimiter: str = ",", *, is_sure: bool = True
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
-    no rows. Bytes that are not UTF-8 are an error."""
-    begin, names = header_of(file)
+    no rows. Bytes that are not UTF-8 are an error, and so is a single column whose name holds what
+    usually parts columns, if nobody is sure of the delimiter."""
+    begin, names = header_of(file, delimiter)
     _check_names(names)
+    if len(names) == 1 and not is_sure:
+        _check_delimiter(names[0], delimiter)
     yield 0, {name: pa.array([], pa.string()) for name in names}
-    for batch in rows_of_texts(file, begin, names):
+    for batch in rows_of_texts(file, begin, names, delimiter):
         yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
 
 
@@ -150,6 +159,16 @@ def _check_names(names: list[str]) -> None:
     for name in names:
         if counts[name] > 1:
             raise ValueError(f"{counts[name]} columns are named {name!r}; rename all but one")
+
+
+def _check_delimiter(name: str, delimiter: str) -> None:
+    held = [other for other in _DELIMITERS if other != delimiter and other in name]
+    if held:
+        most, this = (json.dumps(each) for each in (max(held, key=name.count), delimiter))
+        raise ValueError(
+            f"its header is one column {name!r}; pass delimiter={most} if that parts the columns, "
+            f"or delimiter={this} if it is one column indeed"
+        )
 
 
 def type_of(texts: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,24 +18,31 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
-from tfio_store.storage.store import OutputFile, StoredFile
+from tfio_store.storage.store import StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.array_files import check_columns
+from tfio_store.tables.formats.file_names import usual_delimiter
 from tfio_store.tables.formats.json_lines import as_whole, check_range
 from tfio_store.tables.texts import from_iso
 
 __all__ = ["read_tables", "write_tables"]
 
 _ROWS = 16 << 10
+_BUFFER = 1 << 20
+_GZIP = b"\x1f\x8b"
 
 
 def read_tables(
-    dataset: Dataset, form: str, columns: list[str] | None, schema: Schema
+    dataset: Dataset,
+    form: str,
+    columns: list[str] | None,
+    schema: Schema,
+    delimiter: str | None = None,
 ) -> Iterator[Any]:
     """The rows of all files, as tables of a few rows each. The files must have the same columns.
     The types of texts are those in ``schema``, where it names them."""
-    if form in _TEXTS:
-        return _text_tables(dataset, form, columns, schema)
+    if form in ("csv", "jsonl"):
+        return _text_tables(dataset, form, columns, schema, delimiter)
     return _typed_tables(dataset, form, columns)
 
 
@@ -54,6 +63,10 @@ def _opened(dataset: Dataset) -> Iterator[tuple[str, StoredFile]]:
             yield shard.url, file
 
 
+_NO_GZIP = (gzip.BadGzipFile, zlib.error, EOFError)
+"""Errors of gzip's files."""
+
+
 @contextlib.contextmanager
 def _of_file(url: str, form: str) -> Iterator[None]:
     """Errors name the file."""
@@ -65,6 +78,7 @@ def _of_file(url: str, form: str) -> Iterator[None]:
         pa.ArrowKeyError,
         pa.ArrowIndexError,
         pa.ArrowMemoryError,
+        *_NO_GZIP,
     ) as error:
         raise ValueError(f"{url}: cannot be read as {form}: {error}") from error
 
@@ -118,15 +132,19 @@ Piece = tuple[str, int, dict[str, Any]]
 
 
 def _text_tables(
-    dataset: Dataset, form: str, columns: list[str] | None, schema: Schema
+    dataset: Dataset,
+    form: str,
+    columns: list[str] | None,
+    schema: Schema,
+    delimiter: str | None,
 ) -> Iterator[dict[str, Any]]:
     """The rows as tables of a few rows each; the first has none. What ``schema`` names gets its
     type. The values decide the others. ValueError where a value would change."""
-    types = _types(_pieces(dataset, form), form, schema)
+    types = _types(_pieces(dataset, form, delimiter), form, schema)
     check_columns(columns, types)
     names = list(types) if columns is None else columns
     begun = False
-    for url, rows, piece in _pieces(dataset, form):
+    for url, rows, piece in _pieces(dataset, form, delimiter):
         if rows and not types:
             raise ValueError(f"{url}: its rows have no columns, and so a table cannot hold them")
         for count, part in _narrow(piece, rows, len(names)):
@@ -136,10 +154,24 @@ def _text_tables(
         yield {name: _empty(types[name], schema.get(name)) for name in names}
 
 
-def _pieces(dataset: Dataset, form: str) -> Iterator[Piece]:
-    for url, file in _opened(dataset):
+def _pieces(dataset: Dataset, form: str, delimiter: str | None) -> Iterator[Piece]:
+    for url, stored in _opened(dataset):
         with _of_file(url, form):
-            yield from ((url, rows, columns) for rows, columns in _TEXTS[form].pieces_of(file))
+            file = _unpacked(stored)
+            if form == "csv":
+                usual, is_sure = usual_delimiter(url), delimiter is not None
+                pieces = csv_texts.pieces_of(file, delimiter or usual, is_sure=is_sure)
+            else:
+                pieces = json_lines.pieces_of(file)
+            yield from ((url, rows, columns) for rows, columns in pieces)
+
+
+def _unpacked(file: StoredFile) -> Any:
+    """The file as it was before gzip packed it, whatever its name."""
+    begins = file.read(len(_GZIP))
+    file.seek(0)
+    packed = begins == _GZIP
+    return gzip.GzipFile(fileobj=io.BufferedReader(file, _BUFFER)) if packed else file
 
 
 def _narrow(piece: dict[str, Any], rows: int, width: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -265,13 +297,14 @@ def _of_column(url: str, name: str) -> Iterator[None]:
         ) from error
 
 
-def write_tables(batches: Any, form: str, file: OutputFile) -> int:
+def write_tables(batches: Any, form: str, file: Any, delimiter: str = ",") -> int:
     """Write a `pyarrow.RecordBatchReader`, and give the number of its rows."""
     rows = 0
     sink = pa.PythonFile(file, mode="w")
     refused = batches.schema.empty_table()
     try:
-        with _WRITERS[form](sink, batches.schema) as writer:
+        how = {"write_options": csv.WriteOptions(delimiter=delimiter)} if form == "csv" else {}
+        with _WRITERS[form](sink, batches.schema, **how) as writer:
             for batch in batches:
                 refused = batch
                 writer.write_batch(batch)
