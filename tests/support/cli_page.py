@@ -29,7 +29,12 @@ The extra `cli` brings the command `tfio-store`, which is also `python -m tfio_s
 A *URL* is a path or URL of a file, a dataset's prefix or folder, or another name of a source (see
 [the guide](guide.md)).
 It is the *source* of the library's functions, and each command is one of them that prints what it
-answers. All below was printed by the commands themselves.
+answers. All below was printed by the commands themselves. `tfio-store -h` lists the commands, and
+`tfio-store COMMAND -h` explains one.
+
+To `head`, `tail`, `sample`, `cat` and `convert` the source `-` is standard input, and to `convert`
+the target `-` is standard output: `zcat old.gz | tfio-store head -`,
+`tfio-store convert train - --to csv | gzip > rows.csv.gz`. A file of that name is `./-`.
 
 | exit code | says |
 | --: | --- |

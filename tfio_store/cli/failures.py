@@ -21,6 +21,7 @@ from tfio_store.errors import (
     SchemaError,
     printable as without_orders,
 )
+from tfio_store.storage.local import NOT_REGULAR
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -135,7 +136,7 @@ def exit_code(error: BaseException) -> int:
         return NO_DATASET if _is_something_else(error) else DAMAGED
     if isinstance(error, ManifestError | SchemaError | NoRecordsError | RecordTooLargeError):
         return NO_DATASET
-    if isinstance(error, FileExistsError | click.UsageError):
+    if isinstance(error, FileExistsError | click.UsageError) or _is_special(error):
         return USAGE
     if isinstance(
         error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
@@ -148,6 +149,12 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, TypeError) and _OF_THE_USER.search(str(error)):
         return USAGE
     return INTERNAL
+
+
+def _is_special(error: BaseException) -> bool:
+    """Whether a pipe or a device stands where a file should."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return said is not None and said.startswith(NOT_REGULAR)
 
 
 def _is_something_else(error: DataLossError) -> bool:
@@ -184,6 +191,8 @@ def _text(error: BaseException) -> str:
         text = error.format_message()
     elif isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"
+        if _is_special(error):
+            text += "; to head, tail, sample, cat and convert - is standard input"
     else:
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split()) or type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +72,11 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         **options: Any,
     ) -> Any:
         name = click.get_current_context().info_name or ""
+        if name not in _OF_STREAMS and "-" in _flat(options.get(each) for each in _NAMES):
+            raise click.UsageError(
+                "- is standard input to convert, head, tail, sample and cat alone; write a file "
+                "and name it, or type ./- for a file of that name"
+            )
         storage = Storage(storage_options, backend=backend)
         session = Session(name, storage, as_json, quiet, progress)
         click.get_current_context().find_root().obj["session"] = session
@@ -80,6 +85,17 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
     for option in reversed(given):
         with_session = option(with_session)
     return with_session
+
+
+_OF_STREAMS = ("convert", "head", "tail", "sample", "cat")
+"""Commands that take standard input for a source."""
+
+_NAMES = ("url", "urls", "sources", "source", "other", "target")
+"""Parameters that name a place."""
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    return [one for each in values for one in (each if isinstance(each, tuple) else (each,))]
 
 
 Source = str | tuple[str, ...]

@@ -25,6 +25,8 @@ __all__ = [
     "human_bytes",
     "is_terminal",
     "line",
+    "lines",
+    "message",
     "progress",
     "raw",
     "table",
@@ -58,8 +60,17 @@ def without_reader() -> Iterator[None]:
 
 
 def line(text: str) -> None:
+    lines(text + "\n")
+
+
+def lines(text: str) -> None:
     with without_reader():
-        sys.stdout.write(for_stream(text, sys.stdout) + "\n")
+        sys.stdout.write(for_stream(text, sys.stdout))
+
+
+def message(text: str) -> None:
+    """A line on stderr, for a command whose output is what it makes."""
+    print(for_stream(text, sys.stderr), file=sys.stderr)
 
 
 def raw(data: bytes) -> None:

@@ -26,7 +26,7 @@ from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through
 from tfio_store.storage.threads import Owner
 
-__all__ = ["LocalStore", "final_name", "temporary_path"]
+__all__ = ["NOT_REGULAR", "LocalStore", "final_name", "temporary_path"]
 
 
 # Names of objects that are still being written, where a store has folders and renames.
@@ -289,11 +289,19 @@ def write_all(file: IO[bytes], data: BytesLike) -> None:
         left = left[file.write(left) :]
 
 
+NOT_REGULAR = "not a regular file"
+"""A pipe or a device can't be read by ranges, nor replaced."""
+
+
 def described(path: str, status: os.stat_result) -> ObjectInfo:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if stat.S_ISFIFO(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
+        words = (
+            f"{NOT_REGULAR}; write it to a file first, or in Python read an open one: "
+            "RecordReader(sys.stdin.buffer)"
+        )
+        raise OSError(errno.EINVAL, words, path)
     # a file is only ever replaced by a new inode, or changed in place at a new time
     changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tensorflow/ops/chunk.c has it
     etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
@@ -423,9 +431,10 @@ def refuse_special(path: str) -> None:
         status = os.stat(path)
     except FileNotFoundError:
         return
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        words = f"{NOT_REGULAR}; write a file, and send that there"
+        raise OSError(errno.EINVAL, words, path)
     described(path, status)  # IsADirectoryError
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def make_folder(folder: str) -> None:

@@ -27,6 +27,7 @@ from tfio_store.storage.storage import given_storage
 
 __all__ = [
     "EMPTY_EXAMPLES",
+    "FIRST",
     "first_schema",
     "infer_schema",
     "named_schema",
@@ -236,7 +237,8 @@ def _shape(seen: Feature, described: Feature) -> tuple[int | None, ...]:
 _SHARDS = 8
 """So many shards are looked into, spread over all of them."""
 
-_FIRST = 1000
+FIRST = 1000
+"""So many records decide what the features of a source without a manifest are."""
 
 _READ_AHEAD = 8 << 20
 """Bytes in flight for who wants few records of a shard."""
@@ -317,7 +319,7 @@ def first_schema(dataset: Dataset, *, max_record_bytes: int = DEFAULT_MAX_RECORD
     if dataset.schema is not None:
         return dataset.schema
     with RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader:
-        return schema_of_source([list(islice(reader, _FIRST))], dataset, dataset.storage)
+        return schema_of_source([list(islice(reader, FIRST))], dataset, dataset.storage)
 
 
 @dataclass

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits
 from tfio_store.dataset.source import Source, of_source, open_dataset
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
@@ -21,10 +22,11 @@ from tfio_store.example.ragged import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
+from tfio_store.read.stream import is_file_object
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import unknown
 from tfio_store.storage import Storage
-from tfio_store.tables.infer import first_schema, schema_of_records
+from tfio_store.tables.infer import FIRST, first_schema, schema_of_records
 from tfio_store.tables.texts import iso_texts
 
 __all__ = ["LITTLE", "Selection", "parse_numbers", "slices_of"]
@@ -53,23 +55,30 @@ _AT_ONCE = 256
 class Selection:
     """Picks records of one source. Each way gives them as batches, as they are read."""
 
-    source: Source
+    source: Source | BinaryIO
+    """An open file is read once, from where it stands, and has no numbers."""
     storage: Storage | None = None
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
     def all(self) -> Iterator[RecordBatch]:
         """Every record, in order."""
-        with RecordReader.of(self.dataset, max_record_bytes=self.max_record_bytes) as reader:
+        return self._batches(MEMORY_BUDGET)
+
+    def _batches(self, memory_budget: int) -> Generator[RecordBatch, None, None]:
+        if self._stream is not None:
+            yield from self._stream.batches()
+            return
+        with RecordReader.of(
+            self.dataset, memory_budget=memory_budget, max_record_bytes=self.max_record_bytes
+        ) as reader:
             yield from reader.batches()
 
     def first(self, count: int) -> Iterator[RecordBatch]:
         """The first ``count`` records, or all if there are fewer."""
         if count < 1:
             return
-        with RecordReader.of(
-            self.dataset, memory_budget=LITTLE, max_record_bytes=self.max_record_bytes
-        ) as reader:
-            for batch in reader.batches():
+        with contextlib.closing(self._batches(LITTLE)) as batches:
+            for batch in batches:
                 yield batch[:count]
                 count -= len(batch)
                 if count <= 0:
@@ -126,7 +135,7 @@ class Selection:
             SchemaError: a record does not hold what the manifest's schema says.
             CorruptRecordError: a record is no Example.
         """
-        source, known = self.source, self.dataset.schema
+        source, known = self._named, self.dataset.schema
         first, scalars = 0, None
         for whole in batches:
             for start in range(0, len(whole), _MOST_ROWS):
@@ -143,7 +152,10 @@ class Selection:
         """Whether a record has a single value, for each feature. Where a first record of the
         source is no Example, the ``batch`` decides."""
         try:
-            found = first_schema(self.dataset, max_record_bytes=self.max_record_bytes)
+            if self._stream is not None:
+                found = schema_of_records(self._stream.first)
+            else:
+                found = first_schema(self.dataset, max_record_bytes=self.max_record_bytes)
         except (DataLossError, SchemaError):
             found = schema_of_records(batch)
         return {n: (of.shape[1:] if of.sequence else of.shape) == () for n, of in found.items()}
@@ -151,18 +163,57 @@ class Selection:
     @cached_property
     def dataset(self) -> Dataset:
         """The dataset that the source names."""
+        if is_file_object(self.source):
+            assert self._stream is not None
+            return self._stream.dataset
         limits = Limits(max_record_bytes=self.max_record_bytes)
         return open_dataset(self.source, self.storage, limits=limits)
+
+    @cached_property
+    def _stream(self) -> _Stream | None:
+        if is_file_object(self.source):
+            return _Stream(self.source, self.max_record_bytes)
+        return None
+
+    @property
+    def _named(self) -> Source:
+        """The source, as errors name it."""
+        return self.dataset.shards[0].url if is_file_object(self.source) else self.source
 
     def _by_number(self) -> RecordSource:
         return RecordSource(self.dataset, max_record_bytes=self.max_record_bytes)
 
     def _can_seek(self) -> bool:
+        if self._stream is not None:
+            return False
         dataset = self.dataset
         return dataset.has_blocks or all(
             shard.blocks is not None or codec_of(dataset, i) is None
             for i, shard in enumerate(dataset.shards)
         )
+
+
+class _Stream:
+    """The records of an open file, whose first ones are known before they are given."""
+
+    def __init__(self, file: BinaryIO, max_record_bytes: int) -> None:
+        self._reader = RecordReader(file, max_record_bytes=max_record_bytes)
+        self.dataset = self._reader.dataset
+        self.first: list[bytes] = []
+
+    def batches(self) -> Iterator[RecordBatch]:
+        held, failed = [], None
+        rest = self._reader.batches()
+        try:
+            while len(self.first) < FIRST and (batch := next(rest, None)) is not None:
+                held.append(batch)
+                self.first += batch[: FIRST - len(self.first)]
+        except (DataLossError, OSError) as error:
+            failed = error
+        yield from held
+        if failed is not None:
+            raise failed
+        yield from rest
 
 
 def _fetched(source: RecordSource, numbers: Iterable[int]) -> Iterator[RecordBatch]:

@@ -21,6 +21,7 @@ from tfio_store.cli.options import (
     size,
     sources,
 )
+from tfio_store.cli.streams import kept_input, opened_target
 from tfio_store.dataset.checks import counted, held
 
 __all__ = ["convert", "copy", "diff"]
@@ -171,13 +172,20 @@ def convert(
 
     The ends of the names decide the formats: .parquet, .csv, .tsv, .jsonl, .arrow, .tar, .npy,
     .npz; all else is TFRecord. Files of CSV and JSON lines may be packed by gzip, as .csv.gz.
+
+    As TARGET - is standard output, and messages go to stderr. As SOURCE it is standard input, which
+    is kept in a temporary file while it is converted. --to and --from then say what it is.
     """
     from tfio_store.tables.convert import convert as convert_source
 
-    with output.progress(session) as on_progress:
+    into = opened_target(target, how["target_format"], as_json=session.json)
+    with (
+        output.progress(session) as on_progress,
+        kept_input(sources, how["source_format"]) as named,
+    ):
         made = convert_source(
-            sources,
-            target,
+            named,
+            into,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             target_compression=None if target_compression == "same" else target_compression,
             on_progress=on_progress,
@@ -186,5 +194,9 @@ def convert(
         )
     if session.json:
         output.document("convert", dataclasses.asdict(made))
-    else:
-        output.line(f"{made.target}: {made.records:,} rows as {made.target_format}")
+        return
+    said = f"{made.target}: {made.records:,} rows as {made.target_format}"
+    if into is target:
+        output.line(said)
+    elif not session.quiet:
+        output.message(said)

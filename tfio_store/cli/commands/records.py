@@ -11,6 +11,7 @@ import click
 from tfio_store.cli import output
 from tfio_store.cli.failures import printable
 from tfio_store.cli.options import Session, Source, common, examples, max_record_bytes, urls
+from tfio_store.cli.streams import opened_source
 from tfio_store.show.media_types import image_size, is_image, media_type
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ url = click.argument("url")
 @number
 @shown
 def head(session: Session, url: str, count: int, **how: Any) -> None:
-    """Print the first records: a table on a terminal, JSON lines in a pipe."""
+    """Print the first records: a table on a terminal, JSON lines in a pipe.
+
+    As URL - is standard input, also to tail, sample and cat.
+    """
     _print(session, url, lambda source: source.first(count), **how)
 
 
@@ -126,7 +130,9 @@ def _print(
 
     if raw and (columns is not None or session.json):
         raise click.UsageError("--raw prints whole records: it goes with neither -c nor --json")
-    selection = Selection(source, max_record_bytes=max_record_bytes, storage=session.storage)
+    selection = Selection(
+        opened_source(source), max_record_bytes=max_record_bytes, storage=session.storage
+    )
     batches = pick(selection)
     if raw:
         for batch in batches:
