@@ -27,6 +27,7 @@ LINES = '{"id": 1, "name": "ada"}\n{"id": 2, "name": "bob"}\n'
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file named - would lie here. Temporary files lie in a folder below."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(tfs.__file__).parents[1]))  # found from here too
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     return tmp_path
@@ -87,12 +88,12 @@ def test_every_format_is_printed(here: Path, form: str) -> None:
     assert tfs.count("again") == 2
 
 
-@pytest.mark.parametrize("text", [CSV.encode(), gzip.compress(CSV.encode())])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input_beside_files(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, pack: Any
 ) -> None:
     Path("more.csv").write_text("id,name\n3,cleo\n", encoding="utf-8")
-    typed(monkeypatch, text)
+    typed(monkeypatch, pack(CSV.encode()))
     assert run("convert", "more.csv", "-", "train", "--from", "csv").code == 0
     assert columns("train") == {"id": [3, 1, 2], "name": ["cleo", "ada", "bob"]}
     assert not list((here / "tmp").iterdir())
