@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -380,6 +381,66 @@ def test_a_pattern_of_all_shards_says_which_are_missing(tmp_path: Path) -> None:
     (tmp_path / "x-00001-of-00003").write_bytes(framed([b"1"]))
     with pytest.warns(RuntimeWarning, match="2 of its 3 shards are missing: shards 0, 2"):
         assert list(tfs.RecordReader(f"{tmp_path}/x-?????-of-00003")) == [b"1"]
+
+
+TWO_OF_THREE = [f"part-{i:05d}-of-00003.tfrecord" for i in (0, 2)]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*", "*.tfrecord", "p*", "part-*-of-*", "part-0000?-of-*", "part-*-of-00003.tfrecord",
+     "part-?????-of-00003.tfrecord", "part-0000[0-2]-of-00003*", "part-0000[!0]*", "../*/part-*",
+     "../**/*.tfrecord", "**"],
+)  # fmt: skip
+def test_a_pattern_that_would_find_a_missing_shard_says_so(place: Place, pattern: str) -> None:
+    for name in (*TWO_OF_THREE, "whole-00000-of-00001", "other.tfrecord"):
+        place.put(f"d/{name}", framed([name.encode()]))
+    pattern = pattern[3:] if pattern.startswith("../") else f"d/{pattern}"
+    said = r"1 of its 3 shards is missing: shard 1 \(.*d/part-00001-of-00003\.tfrecord\)"
+    with pytest.warns(RuntimeWarning, match=said) as warned:
+        reader = tfs.RecordReader(place.url(pattern), storage=place.storage())
+    assert len(warned) == 1
+    assert b"part-00002-of-00003.tfrecord" in list(reader)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["part-0000[02]-of-*", "part-0000[0]*", "*-00002-*", "part-00000*", "o*", "*1"]
+)
+def test_a_pattern_for_some_shards_asks_for_no_others(
+    place: Place, pattern: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    for name in (*TWO_OF_THREE, "whole-00000-of-00001", "other.tfrecord"):
+        place.put(f"d/{name}", framed([name.encode()]))
+    assert list(tfs.RecordReader(place.url(f"d/{pattern}"), storage=place.storage()))
+    assert not [each for each in recwarn if "missing" in str(each.message)]
+
+
+def test_a_pattern_with_a_number_needs_all_shards(tmp_path: Path) -> None:
+    for name in TWO_OF_THREE:
+        (tmp_path / name).write_bytes(framed([b"1"]))
+    for name in ("p*@3.tfrecord", "p*@*.tfrecord", "*@3.tfrecord"):
+        with pytest.raises(FileNotFoundError, match="1 of its 3 shards is missing: shard 1"):
+            tfs.open(tmp_path / name)
+
+
+def test_a_pattern_counts_the_shards_that_it_would_find(tmp_path: Path) -> None:
+    for i in (0, 1, 4, 5, 12):
+        (tmp_path / f"x-{i:07d}-of-0000020").write_bytes(framed([b"%d" % i]))
+    said = r"4 of its 20 shards are missing: shards 2, 3, 6, 7 \(.*x-0000002-of-0000020\)"
+    with pytest.warns(RuntimeWarning, match=said):
+        tfs.open(f"{tmp_path}/x-000000[0-7]-of-*")
+    with pytest.warns(RuntimeWarning, match="15 of its 20 shards are missing: .* 8 …"):
+        tfs.open(f"{tmp_path}/x-*")
+
+
+def test_a_pattern_over_names_that_claim_endless_shards(tmp_path: Path) -> None:
+    for i in range(8):
+        (tmp_path / f"{i}-00000-of-{10**18}").write_bytes(framed([b"1"]))
+    begun = time.monotonic()
+    with pytest.warns(RuntimeWarning, match=f"{10**18 - 1} of its {10**18} shards are missing"):
+        tfs.open(f"{tmp_path}/*")
+    tfs.open(f"{tmp_path}/*-00000-of-*")
+    assert time.monotonic() - begun < 10
 
 
 def test_wide_numbers(tmp_path: Path) -> None:

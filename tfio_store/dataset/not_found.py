@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 
@@ -26,10 +26,14 @@ __all__ = [
     "saved_by_tensorflow",
     "shown",
     "unfinished",
+    "without_shards",
 ]
 
 _LONGEST = 300
 """Letters of a name that an error shows."""
+
+_MISSING = 5
+"""Shards that an error names."""
 
 _ALIKE = 0.6
 _SHOWN = 3
@@ -67,12 +71,18 @@ def missing_shards(store: Store, stem: str, shards: Numbered, there: Iterable[in
     """Some shards are there, and some are not. ``stem``: the path before the numbers."""
     assert shards.count is not None
     found = set(there)
-    count = shards.count - len(found)
-    first = list(islice((n for n in range(shards.count) if n not in found), 5))
-    which = ", ".join(map(str, first)) + (" …" if count > len(first) else "")
-    was, shard = ("is", "shard") if count == 1 else ("are", "shards")
-    words = f"{count} of its {shards.count} shards {was} missing: {shard} {which}"
-    path = Numbered(stem, shards.count, shards.suffix).file(first[0])
+    missing = list(islice((n for n in range(shards.count) if n not in found), _MISSING))
+    path = Numbered(stem, shards.count, shards.suffix).file(missing[0])
+    return without_shards(store, path, shards.count, shards.count - len(found), missing)
+
+
+def without_shards(
+    store: Store, path: str, count: int, absent: int, first: Sequence[int]
+) -> OSError:
+    """Of ``count`` shards so many are ``absent``. ``first``: some of these; ``path``: the first."""
+    which = ", ".join(map(str, first[:_MISSING])) + (" …" if absent > _MISSING else "")
+    was, shard = ("is", "shard") if absent == 1 else ("are", "shards")
+    words = f"{absent} of its {count} shards {was} missing: {shard} {which}"
     return FileNotFoundError(errno.ENOENT, words, store.url(path))
 
 

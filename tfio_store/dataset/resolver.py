@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple, TypeAlias
 
 from tfio_store.dataset.folder import Folder, begin_to_find
@@ -28,6 +28,7 @@ from tfio_store.dataset.not_found import (
     nothing_named,
     shown,
     unfinished,
+    without_shards,
 )
 from tfio_store.dataset.shards import committed_shards
 from tfio_store.dataset.source_names import (
@@ -37,6 +38,7 @@ from tfio_store.dataset.source_names import (
     Stage,
     grouped,
     is_about_data,
+    renumbered,
     shard_number,
     step,
 )
@@ -55,6 +57,9 @@ OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
 
 _LOOKED_FOR = 1000
 """So many shards at most are looked for one by one, in a store that does not list cheaply."""
+
+_TRIED = 100_000
+"""So many shards at most that are not there are compared with one pattern."""
 
 _LONGEST = 4096
 """No store has an object with a longer name."""
@@ -285,22 +290,30 @@ class Resolver:
     def _check_count(
         self, url: str, pattern: Pattern, store: Store, matches: list[ObjectInfo]
     ) -> None:
-        """Whether each dataset is whole that a pattern for all shards finds."""
-        if pattern.count is None:
-            return
-        there: dict[tuple[str, str], list[int]] = {}
+        """Whether each dataset is whole that the pattern finds, but for shards that the pattern
+        would not find either."""
+        groups: dict[tuple[str, int, str], tuple[str, set[int]]] = {}
         for info in matches:
             shard = shard_number(info.path)
             if shard is not None:
-                there.setdefault((shard[0], shard[3]), []).append(shard[1])
-        for (stem, suffix), numbers in there.items():
-            shards = Numbered(stem, pattern.count, suffix)
-            if len(set(numbers)) < pattern.count:
-                error = partial(missing_shards, store, stem, shards, numbers)
-                if pattern.text != url:  # name@16
-                    raise NotFound(error)
-                missing = error()
-                warn(f"{shown(url)}: {missing.strerror} ({missing.filename})")
+                stem, number, count, suffix = shard
+                groups.setdefault((stem, count, suffix), (info.path, set()))[1].add(number)
+        tries = _TRIED
+        for (_, count, _), (path, there) in groups.items():
+            if len(there) == count or tries <= 0:
+                continue
+            missing, tried = _missing(pattern.text, path, count, there, tries)
+            tries -= tried
+            if not missing:
+                continue
+            # if it finds all that were tried, it finds the others too
+            absent = count - len(there) if len(missing) == tried else len(missing)
+            first = renumbered(path, missing[0])
+            error = partial(without_shards, store, first, count, absent, missing)
+            if pattern.text != url:  # name@16
+                raise NotFound(error)
+            told = error()
+            warn(f"{shown(url)}: {told.strerror} ({told.filename})")
 
     # --- shards by their numbers ------------------------------------------------------------------
 
@@ -399,6 +412,21 @@ class Resolver:
 def _lookups(store: Store) -> int:
     """How many objects of a store are looked up at once."""
     return LOOKS_AT_ONCE if store.in_flight >= _FAR else 1
+
+
+def _missing(
+    pattern: str, path: str, count: int, there: set[int], most: int
+) -> tuple[list[int], int]:
+    """The shards that are not there beside this one, though the pattern would find them; and how
+    many were tried."""
+    from tfio_store.storage.cloud.bucket_store import matcher
+
+    name = _name(path)
+    finds = matcher(_name(pattern)).match  # the folder is the same
+    if finds(name) is None:
+        return [], 0
+    tried = list(islice((n for n in range(count) if n not in there), most))
+    return [n for n in tried if finds(renumbered(name, n))], len(tried)
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:

@@ -45,6 +45,7 @@ __all__ = [
     "numbered",
     "numbered_target",
     "refuse_number",
+    "renumbered",
     "shard_number",
     "step",
 ]
@@ -66,7 +67,6 @@ _LETTERS = re.compile(r"(?:([a-z])\.\.([a-z])|([A-Z])\.\.([A-Z]))(?:\.\.(-?[0-9]
 _QUERY = re.compile(r"(?is)(?:.*::)?https?://[^?]*\?")
 _HOST_ALONE = re.compile(r"(?!memory:|file:|local:)[\w+.-]+://[^/]*")
 _SHARD = re.compile(r"(?s)(.+)-([0-9]{5,20})-of-([0-9]{5,20})(\.[^/]*)?")
-_EVERY_SHARD = re.compile(r"(?s).+-(?:\?{5,}|\*)-of-(0*[1-9][0-9]{0,17})(?:\.[^/]*)?")
 
 
 class Stage(IntEnum):
@@ -112,11 +112,9 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A glob. ``count``: how many shards its numbers say there are, if it stands for all of them
-    (``name-?????-of-00016``)."""
+    """A glob."""
 
     text: str
-    count: int | None = None
 
 
 Step = Names | Numbered | Pattern
@@ -149,8 +147,8 @@ def step(name: str, stage: Stage = Stage.WHOLE) -> Step | None:
     shards = numbered(name)
     if shards is not None:
         globbed = has_magic(shards.prefix) or has_magic(shards.suffix)
-        return Pattern(as_pattern(shards), shards.count) if globbed else shards
-    return Pattern(name, _count_of(name)) if has_magic(name) else None
+        return Pattern(as_pattern(shards)) if globbed else shards
+    return Pattern(name) if has_magic(name) else None
 
 
 def is_pattern(name: str) -> bool:
@@ -225,9 +223,11 @@ def shard_number(filename: str) -> tuple[str, int, int, str] | None:
     return found[1], int(found[2]), int(found[3]), found[4] or ""
 
 
-def _count_of(pattern: str) -> int | None:
-    found = _EVERY_SHARD.fullmatch(pattern.rpartition("/")[2])
-    return None if found is None else int(found[1])
+def renumbered(filename: str, shard: int) -> str:
+    """The name of another shard of the dataset that a `shard_number` has."""
+    found = _SHARD.fullmatch(filename)
+    assert found is not None
+    return f"{found[1]}-{shard:0{len(found[2])}d}-of-{found[3]}{found[4] or ''}"
 
 
 def _has_query(name: str) -> bool:
