@@ -58,9 +58,21 @@ def test_salvage(run: Run, kept: Kept) -> None:
 def test_salvage_of_something_else(run: Run, tmp_path: Path) -> None:
     image = tmp_path / "a.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
-    answer = run("salvage", str(image), f"{tmp_path}/saved")
-    assert answer.code == 5
-    assert "the file looks like a PNG image" in answer.out
+    for _ in range(2):
+        answer = run("salvage", str(image), f"{tmp_path}/saved")
+        assert answer.code == 5
+        assert "a.png: no sound record was found, and nothing was written: " in answer.err
+        assert "the file looks like a PNG image" in answer.err
+        assert os.listdir(tmp_path) == ["a.png"]
+
+
+def test_salvage_of_nothing_but_damage(run: Run, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.tfrecord"
+    damaged.write_bytes(framed([b"one"])[:-1] + b"!")
+    answer = run("salvage", damaged, tmp_path / "saved")
+    assert answer.code == 1
+    assert "no sound record was found" in answer.err
+    assert os.listdir(tmp_path) == ["damaged.tfrecord"]
 
 
 def test_index(run: Run, place: Place) -> None:

@@ -139,3 +139,43 @@ def test_schema_and_metadata_stay(tmp_path: Path) -> None:
     assert tfs.verify(url).records == 99
     tfs.salvage(url, url, if_exists="append")
     assert tfs.verify(url).records == 198
+
+
+# --- not one sound record -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("if_exists", ["error", "overwrite", "append"])
+def test_a_source_without_a_sound_record_makes_no_dataset(place: Place, if_exists: Any) -> None:
+    text = place.put("text.txt", b"a line of text\nand another one\n")
+    words = r"text\.txt: no sound record was found, and nothing was written: .* like plain text"
+    for _ in range(2):
+        with pytest.raises(tfs.CorruptRecordError, match=words) as caught:
+            tfs.salvage(text, place.url("out/t"), if_exists=if_exists, **options(place))
+        assert caught.value.offset == 0
+        assert place.names() == ["text.txt"]
+    with tfs.ShardedWriter(place.url("out/t"), num_shards=1, **options(place)) as writer:
+        writer.write(b"kept")
+    with pytest.raises(tfs.CorruptRecordError if if_exists != "error" else FileExistsError):
+        tfs.salvage(text, place.url("out/t"), if_exists=if_exists, **options(place))
+    assert list(tfs.RecordReader(place.url("out/t"), **options(place))) == [b"kept"]
+
+
+def test_a_repair_in_place_without_a_sound_record_leaves_the_dataset(tmp_path: Path) -> None:
+    url = f"{tmp_path}/train"
+    with tfs.ShardedWriter(url, num_shards=2) as writer:
+        writer.write_batch([b"one", b"two"])
+    for shard in tmp_path.glob("train-*"):
+        shard.unlink()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(tfs.CorruptRecordError, match=r"nothing was written: .*00000.* is missing"):
+        tfs.salvage(url, url, if_exists="overwrite")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_source_without_records_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "empty.tfrecord").touch()
+    tfs.ShardedWriter(tmp_path / "none", num_shards=2).close()
+    for number, source in enumerate(("empty.tfrecord", "none")):
+        report = tfs.salvage(tmp_path / source, tmp_path / f"out{number}")
+        assert report.ok
+        assert list(tfs.RecordReader(tmp_path / f"out{number}")) == []

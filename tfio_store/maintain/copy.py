@@ -14,7 +14,7 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.errors import SchemaError
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS
@@ -82,7 +82,8 @@ def copy(
 
     Raises:
         OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
-            "error".
+            "error"; IsADirectoryError if the target is a folder that readers take for the dataset
+            in it.
         ManifestError: A manifest or index cannot be read.
         CorruptRecordError: A record is damaged.
         TruncatedRecordError: A file ends inside a record.
@@ -168,7 +169,9 @@ def salvage(
 
     Raises:
         OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
-            "error".
+            "error"; IsADirectoryError if the target is a folder that readers take for the dataset
+            in it.
+        CorruptRecordError: There is damage, and not one sound record; then nothing is written.
         ManifestError: A manifest or index cannot be read.
         SchemaError: A record does not fit the dataset to append to.
         ValueError: An argument is not as described.
@@ -202,7 +205,19 @@ def salvage(
     ) as writer:
         sound = sound_batches(there, report, max_record_bytes, on_progress)
         _write(sound, writer, kept, source)
+        if not report.records and not report.ok:
+            raise _nothing_sound(dataset, report)  # which aborts the writer
     return report
+
+
+def _nothing_sound(dataset: Dataset, report: VerifyReport) -> CorruptRecordError:
+    """The error of a source without one sound record. It tells what was found first."""
+    words = "no sound record was found, and nothing was written"
+    if not report.skipped:
+        reason = f"{words}: {report.problems[0]}"
+        return CorruptRecordError(reason, path=dataset.shard(0).url, offset=-1)
+    first = report.skipped[0]
+    return CorruptRecordError(f"{words}: {first.reason}", path=first.path, offset=first.offset)
 
 
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:

@@ -75,10 +75,11 @@ def salvage(
     target: str,
     num_shards: int | None,
     **how: Any,
-) -> int:
+) -> None:
     """Copy every sound record of SOURCE... to a new dataset, and list what is lost.
 
-    Exit code 5 if the source holds something else than TFRecords.
+    If there is not one, nothing is written. The exit code is 1 then, or 5 if the source holds
+    something else than TFRecords.
     """
     from tfio_store.maintain.copy import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
@@ -96,7 +97,6 @@ def salvage(
         output.document("salvage", {"target": redacted(target), **vars(report)})
     else:
         output.line(in_the_shell(str(report), click.get_current_context().command))
-    return NO_DATASET if _is_something_else(report) else 0
 
 
 @click.command(epilog=examples("index old/a.tfrecord --as old/train", "index old/b.tfrecord.gz"))
