@@ -18,6 +18,7 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import codec_of, format_idx, indexed_shard, walked
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import checkpointed, save_index
+from tfio_store.dataset.inside import check_hides_nothing, look_inside
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
@@ -90,6 +91,7 @@ def build_index(
         TruncatedRecordError: A file ends inside a record.
         RecordTooLargeError: A header claims more than ``max_record_bytes``.
         FileExistsError: ``save_as`` has a manifest.
+        IsADirectoryError: ``save_as`` is a folder that readers take for the dataset in it.
 
     Example:
         >>> for i in range(2):
@@ -114,6 +116,8 @@ def build_index(
     _check_whole(dataset)
     place = None if save_as is None else for_writing(dataset.storage).open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
+    if place is not None:
+        check_hides_nothing(*place, look_inside(*place))
     share = memory_budget // _SHARDS_AT_ONCE
     describe = partial(_describe, dataset, share, max_record_bytes, record_positions, names)
     described = mapped(describe, range(len(names)), _SHARDS_AT_ONCE)

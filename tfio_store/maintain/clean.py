@@ -11,13 +11,15 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.folder import Folder, Root, locate
+from tfio_store.dataset.inside import check_no_datasets
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.not_found import nothing_named
 from tfio_store.errors import ManifestError
 from tfio_store.records.texts import warn
 from tfio_store.storage import PendingUpload, Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.storage.store import LOOKS_AT_ONCE
+from tfio_store.storage.store import LOOKS_AT_ONCE, names_in
 from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import Claim, HeldClaim, read_claim
 from tfio_store.write.commit import decide
@@ -31,7 +33,7 @@ from tfio_store.write.stored_objects import (
     tag_in,
 )
 
-__all__ = ["Leftovers", "clean"]
+__all__ = ["Leftovers", "check_there", "clean"]
 
 _DAY = 86400.0
 
@@ -94,6 +96,8 @@ def clean(
     named as shards are. If a manifest of another dataset in the folder, or its list of shards, is
     damaged or missing, it is unknown what it names. Then `clean` warns, and removes only uploads.
 
+    Where nothing was left it removes nothing, also where no dataset of this name was written yet.
+
     Args:
         url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`; or a file that
             was being written.
@@ -112,6 +116,8 @@ def clean(
         Leftovers: What was removed, and which writers may be alive.
 
     Raises:
+        IsADirectoryError: Nothing is there of a dataset of this name, and there is a folder of this
+            name with datasets in it. The error names them; clean each by its own name.
         ManifestError: The dataset's manifest or its list of shards is damaged or missing, so nobody
             knows what it names.
         UncertainCommitError: A commit was to be finished, and the store does not say whether it is.
@@ -139,11 +145,25 @@ def clean(
         _delete(folder, doomed, on_progress)
         folder.store.abort_uploads(pending)
         found.release()  # last: without them the next `clean` would not know
+    if not (found.is_there or doomed or claims or pending or found.alive):
+        check_no_datasets(folder.store, folder.join(names.name))
     return Leftovers(
         objects=tuple(map(folder.url, [*doomed, *claims])),
         uploads=tuple(folder.store.url(upload.path) for upload in pending),
         alive=tuple(map(folder.url, sorted(set(found.alive.values())))),
     )
+
+
+def check_there(url: str | os.PathLike[str], storage: Storage | None) -> None:
+    """FileNotFoundError if nothing has this name: no dataset, no file and no folder.
+
+    For people, who mistype names. Programs clean what they may not have written yet.
+    """
+    folder, names = locate(url, None, "", storage)
+    store, path = folder.store, folder.join(names.name)
+    there = (store.look(folder.join(names.manifest)) or store.look(path)) is not None
+    if not there and not names_in(store, path):
+        raise nothing_named(store, path)
 
 
 def _delete(
@@ -214,6 +234,8 @@ class _Found:
     unreadable: list[str] = field(default_factory=list)
     alive: dict[str, str] = field(default_factory=dict)
     """Tags ("" for the plain names) of writers that may be at work, and their claims."""
+    is_there: bool = False
+    """Whether the dataset has a manifest."""
     named: set[str] = field(default_factory=set)
     """Objects that the dataset's manifest names."""
     stays: set[str] = field(default_factory=set)
@@ -227,6 +249,7 @@ class _Found:
 
     def read_manifest(self) -> DatasetManifest | None:
         found = manifest_and_names(self.folder, self.names.manifest)
+        self.is_there = found is not None
         current, self.named = (None, set()) if found is None else found
         self.stays = self.named | (set() if current is None else current.replaced_names())
         self.template = current.shard_template if current is not None else None

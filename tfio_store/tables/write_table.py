@@ -226,6 +226,7 @@ def write_table(
         ValueError: A value cannot be written or does not fit, or ``schema`` names what is no
             column.
         FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The store fails.
 
     Example:

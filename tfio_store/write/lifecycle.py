@@ -6,11 +6,13 @@ import errno
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Buffer as BytesLike, Self
 
+from tfio_store.dataset.inside import check_hides_nothing, look_inside
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage.store import early
@@ -157,7 +159,8 @@ def begin(
     plain: bool = True,
 ) -> Attempt:
     """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error", or a file
-    of the dataset's name; ValueError if it is to be appended to, and has another ``schema``.
+    of the dataset's name; IsADirectoryError when a new dataset would hide what readers find in a
+    folder of its name; ValueError if it is to be appended to, and has another ``schema``.
 
     ``plain``: whether plain names will do, if they are free.
     """
@@ -188,7 +191,11 @@ def _of_the_folder(folder: Folder, names: DatasetNames, error: OSError) -> OSErr
 def _begun(
     folder: Folder, names: DatasetNames, plan: Plan, schema: dict[str, Any] | None, *, plain: bool
 ) -> Attempt:
-    look = early(folder.store, folder.store.look, folder.join(names.name))
+    store, path = folder.store, folder.join(names.name)
+    look = early(store, store.look, path)
+    inside: Callable[[], list[str]] = partial(look_inside, store, path)
+    if plan.if_exists == "error":  # then mostly no dataset is there, and this is needed
+        inside = early(store, inside)
     found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
     if look() is not None:
         raise FileExistsError(
@@ -197,6 +204,8 @@ def _begun(
             "write the dataset under another name, or remove the file",
             folder.url(names.name),
         )
+    if found is None:
+        check_hides_nothing(store, path, inside())
     if found is not None:
         _check_replaceable(folder, names, plan, found)
         if plan.append:

@@ -98,6 +98,7 @@ class ShardedWriter(ShardWriter):
     Raises:
         FileExistsError: There is a dataset, and ``if_exists`` is "error"; or, at `close`, another
             writer was first.
+        IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The store fails. The next call raises the first failure, and nothing is published.
         TypeError: An argument is of another type.
         ValueError: An argument is not as described, the dataset to append to has another schema, or

@@ -87,6 +87,7 @@ class WriteJob:
 
     Raises:
         FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The storage fails.
         TypeError: An argument is of another type.
         ValueError: An argument is not as described, or the dataset to append to has another schema.

@@ -178,11 +178,11 @@ class BucketStore(ABC):
         if not folder:
             return
         start = f"{folder.rstrip('/')}/"
-        token: str | None = None
         for prefix, deep in ((start, False), (start, True), (f"{start}{beginning}", True)):
-            if prefix == start or token is not None:
-                found, folders, token = self._wait(prefix, self._page(prefix, deep, None))
-                yield from first_names([*(one.path for one in found), *folders], start)
+            found, folders, token = self._wait(prefix, self._page(prefix, deep, None))
+            yield from first_names([*(one.path for one in found), *folders], start)
+            if token is None:
+                return  # that was all
 
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
