@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, Kept, Run, keep
@@ -130,6 +134,50 @@ def test_clean_removes_when_told(run: Run, tmp_path: Path) -> None:
     assert not left.exists()
     assert run(*command).out == "nothing to remove\n"
     assert sorted(os.listdir(tmp_path))[0].startswith("_train")
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"], ["--older-than", "0"]])
+def test_clean_of_a_name_that_nothing_has(run: Run, place: Place, more: list[str]) -> None:
+    """A name that was mistyped, as in other commands. The library's function says nothing: a
+    program may clean before it has ever written."""
+    where: dict[str, Any] = {"storage_options": place.storage_options}
+    options = ["--storage-options", json.dumps(place.storage_options)]
+    tfs.write_table({"x": [1]}, place.url("train"), num_shards=1, **where)
+    answer = run("clean", place.url("trian"), *more, *options)
+    assert answer.code == 3
+    assert "no dataset of this name (did you mean" in answer.err
+    assert "/train?)" in answer.err
+    assert answer.out == ""
+    assert tfs.clean(place.url("trian"), **where) == tfs.Leftovers((), (), ())
+
+
+def test_clean_of_what_has_no_leftovers(run: Run, place: Place) -> None:
+    where: dict[str, Any] = {"storage_options": place.storage_options}
+    options = ["--storage-options", json.dumps(place.storage_options)]
+    tfs.write_table({"x": [1]}, place.url("train"), num_shards=1, **where)
+    place.put("out.csv", b"x")
+    place.put("images/a.jpg", b"x")
+    for name in ("train", "out.csv", "images"):
+        assert run("clean", place.url(name), *options).out == "nothing to remove\n"
+
+
+def test_clean_of_a_folder_with_a_dataset(run: Run, tmp_path: Path) -> None:
+    tfs.write_table({"x": [1]}, tmp_path / "data/train", num_shards=1)
+    answer = run("clean", tmp_path / "data")
+    assert answer.code == 3
+    folder = tmp_path / "data"
+    words = f"{folder}: is a folder with the dataset 'train'; name {folder}/train"
+    assert answer.err == f"tfio-store clean: {words}\n"
+
+
+def test_a_repair_of_a_folder_names_its_dataset(run: Run, tmp_path: Path) -> None:
+    tfs.write_table({"x": [1]}, tmp_path / "data/train", num_shards=1)
+    folder = tmp_path / "data"
+    for command in ("salvage", "copy"):
+        answer = run(command, folder, folder, "--if-exists", "overwrite")
+        assert answer.code == 3
+        assert f"name {folder}/train" in answer.err
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
 def test_times(run: Run, tmp_path: Path) -> None:

@@ -171,10 +171,15 @@ def index(
 )
 @common
 def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
-    """Find what dead writers of a dataset left behind, and with --yes remove it."""
-    from tfio_store.maintain.clean import clean as clean_dataset
+    """Find what dead writers of a dataset left behind, and with --yes remove it.
+
+    Exit code 3 if nothing was left and nothing has this name, or if it is a folder with datasets.
+    """
+    from tfio_store.maintain.clean import check_there, clean as clean_dataset
 
     found = clean_dataset(url, dry_run=not yes, older_than=older_than, storage=session.storage)
+    if not (found.objects or found.uploads or found.alive):
+        check_there(url, session.storage)
     if session.json:
         facts = {"objects": found.objects, "uploads": found.uploads, "alive": found.alive}
         output.document("clean", {"removed": yes, **facts})
