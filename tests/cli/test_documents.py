@@ -26,7 +26,7 @@ CALLS: dict[str, list[str]] = {
     "verify": ["damaged"],
     "salvage": ["damaged", "out/train"],
     "index": ["f", "--as", "train"],
-    "clean": ["train"],
+    "clean": ["f"],
     "copy": ["f", "out/train"],
     "diff": ["f", "damaged0"],
     "convert": ["f", "f.jsonl"],

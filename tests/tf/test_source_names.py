@@ -39,6 +39,24 @@ def test_meanings_in_list_files(folder: str) -> None:
         assert [each.decode() for each in found] == sorted(f"{folder}/{file}" for file in files)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda name: tfs.TFRecordDataset(name),
+        lambda name: tfs.TFRecordDataset(name).shuffle(9).batch(2),
+        lambda name: tfs.list_files(name),
+    ],
+)
+def test_a_pattern_that_would_find_a_missing_shard_says_so(
+    tmp_path: Path, made: Callable[[str], Any]
+) -> None:
+    for i in (0, 2):
+        (tmp_path / f"part-{i:05d}-of-00003.tfrecord").write_bytes(framed([b"1"]))
+    for pattern in ("*.tfrecord", "part-?????-of-00003.tfrecord"):
+        with pytest.warns(RuntimeWarning, match="1 of its 3 shards is missing: shard 1"):
+            records(made(f"{tmp_path}/{pattern}"))
+
+
 def straight(name: str) -> Any:
     return tfs.TFRecordDataset(name)
 
