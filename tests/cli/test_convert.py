@@ -148,6 +148,7 @@ def test_what_cannot_be_converted(run: Run, tmp_path: Path) -> None:
     for arguments, text in (
         ([source, tmp_path / "x.csv"], "exactly one side must be TFRecord"),
         ([tmp_path / "none", tmp_path / "x"], "tfio-store copy makes a dataset of datasets"),
+        ([tmp_path / "none", tmp_path / "x"], "or else --from or --to says what it is"),
         ([source, tmp_path / "x.csv", tmp_path / "t"], "several formats"),
         ([source, tmp_path / "t", "-c", "nope"], "no column 'nope'; there are id, "),
         ([wrong, tmp_path / "t"], f"{wrong}: cannot be read as parquet"),

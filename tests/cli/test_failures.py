@@ -251,7 +251,7 @@ def test_a_name_of_which_there_is_neither_a_file_nor_a_dataset(run: Run, tmp_pat
 def test_a_target_whose_name_tells_no_format(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(framed(RECORDS))
     code, text = said(run, ["convert"], tmp_path / "f", str(tmp_path / "rows.xlsx"))
-    assert (code, "ends in .parquet, .csv, .jsonl or .arrow" in text) == (2, True)
+    assert (code, "ends in .parquet, .csv, .tsv, .jsonl or .arrow" in text) == (2, True)
 
 
 def test_s3_without_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,3 +228,10 @@ def test_a_pipe_by_its_name(name: str) -> None:
         assert "not a regular file" in answer.err
         assert "write it to a file" in answer.err
         assert "- is standard input" in answer.err
+
+
+def test_standard_output_by_its_name() -> None:
+    tfs.write_table({"id": [1, 2]}, "train")
+    answer = call("tfs convert train /dev/stdout --to csv | cat; exit ${PIPESTATUS[0]}")
+    assert (answer.code, answer.out) == (2, "")
+    assert "standard output to convert" in answer.err

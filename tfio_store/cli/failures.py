@@ -192,7 +192,10 @@ def _text(error: BaseException) -> str:
     elif isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"
         if _is_special(error):
-            text += "; to head, tail, sample, cat and convert - is standard input"
+            text += (
+                "; - is standard input to head, tail, sample, cat and convert, and standard output "
+                "to convert"
+            )
     else:
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split()) or type(error).__name__

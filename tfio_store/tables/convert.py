@@ -44,8 +44,8 @@ __all__ = ["Conversion", "convert"]
 
 _LINES = 1 << 20
 _NEITHER = (
-    "copy() makes a dataset of datasets, and a table's file ends in .parquet, .csv, .jsonl "
-    "or .arrow"
+    "copy() makes a dataset of datasets; a table's file ends in .parquet, .csv, .tsv, .jsonl or "
+    ".arrow, or else source_format= or target_format= says what it is"
 )
 
 
