@@ -21,7 +21,6 @@ from tfio_store.errors import (
     SchemaError,
     printable as without_orders,
 )
-from tfio_store.storage.local import NOT_REGULAR
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -153,8 +152,11 @@ def exit_code(error: BaseException) -> int:
 
 def _is_special(error: BaseException) -> bool:
     """Whether a pipe or a device stands where a file should."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return said is not None and said.startswith(NOT_REGULAR)
+    if not isinstance(error, OSError) or not error.strerror:
+        return False
+    from tfio_store.storage.local import NOT_REGULAR  # which imports numpy
+
+    return error.strerror.startswith(NOT_REGULAR)
 
 
 def _is_something_else(error: DataLossError) -> bool:

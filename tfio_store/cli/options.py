@@ -72,7 +72,8 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         **options: Any,
     ) -> Any:
         name = click.get_current_context().info_name or ""
-        if name not in _OF_STREAMS and "-" in _flat(options.get(each) for each in _NAMES):
+        named = _flat(options.get(each) for each in _NAMES if (name, each) not in _PRINTED)
+        if name not in _OF_STREAMS and "-" in named:
             raise click.UsageError(
                 "- is standard input to convert, head, tail, sample and cat alone; write a file "
                 "and name it, or type ./- for a file of that name"
@@ -92,6 +93,9 @@ _OF_STREAMS = ("convert", "head", "tail", "sample", "cat")
 
 _NAMES = ("url", "urls", "sources", "source", "other", "target")
 """Parameters that name a place."""
+
+_PRINTED = [("report", "target")]
+"""Commands that take standard output for what they write, and the parameters that say so."""
 
 
 def _flat(values: Iterable[Any]) -> list[Any]:
