@@ -59,6 +59,37 @@ else:
 print("dropped")
 """
 
+COLLECTING = """
+import gc, threading, time
+from tfio_store.tf.dataset import runtime
+gc.disable()
+read_on = runtime._read_on
+begun, dropped, collected = (threading.Event() for _ in range(3))
+
+def collecting(*arguments):
+    if begun.is_set():
+        dropped.wait()
+        gc.collect()
+        collected.set()
+    time.sleep(0.05)  # more is read when the first is there
+    return read_on(*arguments)
+
+runtime._read_on = collecting
+
+def drop():
+    iterator = iter(tfs.TFRecordDataset(ARGS["path"], **ARGS["options"]))
+    next(iterator)
+    begun.set()
+    cycle = [iterator]
+    cycle.append(cycle)
+
+drop()
+dropped.set()
+collected.wait()
+gc.collect()
+print("collected")
+"""
+
 FIRST = """
 import os, warnings
 warnings.simplefilter("ignore")
@@ -169,6 +200,18 @@ def test_who_drops_an_iterator_waits_for_nobody(
         threads=THREADS,
     )
     assert found == "dropped\n"
+
+
+@pytest.mark.parametrize("bridge", ["on", "off"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 16}], ids=str)
+def test_the_collector_meets_an_iterator_in_the_thread_that_reads_for_it(
+    tmp_path: Path, files: dict[str, bytes], options: dict[str, Any], bridge: str
+) -> None:
+    path = tmp_path / "raw.gz"
+    path.write_bytes(files["/raw.gz"])
+    env = {"TFIO_STORE_TF_BRIDGE": bridge}
+    found = run(COLLECTING, env=env, timeout=60, path=str(path), options=options)
+    assert found == "collected\n"
 
 
 @pytest.mark.parametrize(

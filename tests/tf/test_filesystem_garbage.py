@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, thread as executors
 import fsspec.asyn
 from tensorflow.core.util import event_pb2
 from tests.support.slow_filesystem import SlowFileSystem
-from tfio_store.tf.filesystem.garbage import wait_until_destroyed
+from tfio_store.tf.garbage import wait_until_destroyed
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 SlowFileSystem.folder = ARGS["folder"]
 tfs.register_filesystem("slow")
@@ -118,7 +118,7 @@ def test_an_iterator_whose_reads_are_under_way(tmp_path: Path, reads: str) -> No
     with tfs.TFRecordWriter(str(tmp_path / "data")) as writer:
         writer.write_batch([bytes(100_000)] * (200 if reads == "in the middle of a file" else 1))
     code = f"""{BEGIN}
-from tfio_store.tf.filesystem import garbage
+from tfio_store.tf import garbage
 garbage.PATIENCE, garbage.NAP = 0.5, 0.1
 
 def leave_iterator():

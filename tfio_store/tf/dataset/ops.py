@@ -26,6 +26,7 @@ from tfio_store.tf.bridge import bridge_module
 from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.options import Settings
 from tfio_store.tf.dataset.spans import Blocks
+from tfio_store.tf.garbage import destroy_later
 
 __all__ = [
     "await_blocks",
@@ -70,6 +71,7 @@ def _load() -> bool:
 
 
 _NATIVE = _load()
+destroy_later()
 _AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
 
 

@@ -24,8 +24,8 @@ from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import PerProcess
 from tfio_store.tf.bridge import bridge_module
-from tfio_store.tf.filesystem.garbage import destroy_later
 from tfio_store.tf.filesystem.host import Host, Mount
+from tfio_store.tf.garbage import destroy_later
 
 __all__ = ["heed_environment", "register_filesystem", "storage_of"]
 

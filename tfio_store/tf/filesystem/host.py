@@ -25,7 +25,7 @@ from tfio_store.storage.threads import mapped
 from tfio_store.tf.bridge import code_of, explained
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, Hints, expand, folders_of
-from tfio_store.tf.filesystem.garbage import GIVEN_UP, has_a_caller, wait_until_destroyed, watch
+from tfio_store.tf.garbage import GIVEN_UP, has_a_caller, wait_until_destroyed, watch
 
 __all__ = ["Host", "Mount"]
 

@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tfio_store.storage.connection import may_wait, thread_of_requests
-from tfio_store.storage.threads import Owner, collection_in, start_daemon
+from tfio_store.storage.threads import Owner, collection_in, collects_here, start_daemon
 
 __all__ = ["GIVEN_UP", "destroy_later", "has_a_caller", "wait_until_destroyed", "watch"]
 
@@ -28,14 +28,43 @@ __all__ = ["GIVEN_UP", "destroy_later", "has_a_caller", "wait_until_destroyed", 
 # that waits for it, would wait for ever. So what it meets is left to a thread.
 
 
+#
+# Whoever destroys an iterator waits for the calls that read for it. If the collector runs in such a
+# call and meets its iterator there, the call waits for itself.
+
+
+@cache
 def destroy_later() -> None:
-    """From now on, resources of TensorFlow's that the collector meets are destroyed by a thread.
-    All others are destroyed where they are dropped, as before."""
+    """From now on, resources and iterators of TensorFlow's that the collector meets are destroyed
+    by a thread. All others are destroyed where they are dropped, as before."""
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
     from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
     from tensorflow.python.trackable.resource import CapturableResource
 
     for kind in (EagerResourceDeleter, CapturableResource):
         kind.__del__ = _not_while_collecting(kind.__del__)
+    OwnedIterator.__del__ = _kept_while_collecting(getattr(OwnedIterator, "__del__", None))
+
+
+def _kept_while_collecting(destroy: Callable[[Any], None] | None) -> Callable[[Any], None]:
+    owner = Owner()
+
+    def __del__(self: Any) -> None:  # noqa: N807 - takes the place of a method of this name
+        if collects_here():
+            # the iterator ends with the last reference to this tensor; frames may hold others,
+            # which go before the collection ends
+            held = [getattr(self, "_iterator_resource", None)]
+            owner.later(partial(let_go, held, threading.get_ident()))
+        if destroy is not None:
+            destroy(self)
+
+    def let_go(held: list[Any], thread: int) -> None:
+        begun = collection_in(thread)
+        while begun is not None and collection_in(thread) == begun:
+            time.sleep(0.01)
+        held.clear()
+
+    return __del__
 
 
 def _not_while_collecting(destroy: Callable[[Any], None]) -> Callable[[Any], None]:
