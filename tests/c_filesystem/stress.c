@@ -21,7 +21,7 @@ enum { READERS = 16, FETCHERS = 6, OBJECTS = 5, QUEUE = 4096 };
 
 static const uint64_t SIZES[OBJECTS] = {0, 1, 2 << 20, (9 << 20) + 17, 60 << 20};
 static atomic_long reads, failures, fetched;
-static atomic_bool stop;
+static atomic_bool stop, no_more; /* readers stop first, and then fetchers */
 
 typedef struct {
     int object;
@@ -73,7 +73,7 @@ static void *fetcher(void *number) {
     unsigned seed = (unsigned)(uintptr_t)number;
     for (;;) {
         pthread_mutex_lock(&queue_lock);
-        while (first == last && !atomic_load(&stop)) pthread_cond_wait(&queued, &queue_lock);
+        while (first == last && !atomic_load(&no_more)) pthread_cond_wait(&queued, &queue_lock);
         const bool done = first == last;
         const request asked = done ? (request){0} : queue[first++ % QUEUE];
         pthread_mutex_unlock(&queue_lock);
@@ -191,6 +191,7 @@ int main(int argc, char **argv) {
     atomic_store(&stop, true);
     for (int i = 0; i < READERS; i++) pthread_join(readers[i], NULL);
     pthread_mutex_lock(&queue_lock);
+    atomic_store(&no_more, true); /* not before: nobody would bring what the last reads ask for */
     pthread_cond_broadcast(&queued);
     pthread_mutex_unlock(&queue_lock);
     for (int i = 0; i < FETCHERS; i++) pthread_join(fetchers[i], NULL);
