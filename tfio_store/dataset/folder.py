@@ -19,6 +19,7 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import (
     MANIFEST_SUFFIX,
     DatasetNames,
+    committed,
     index_name,
     manifest_name,
     split_url,
@@ -288,10 +289,9 @@ def begin_to_find(store: Store, path: str, *, index: bool = True) -> Callable[[]
 def _only_one(folder: Folder, names: list[str], index: bool) -> Found:
     """The dataset of a folder, if one of these manifests is all there is."""
     if len(names) > 1:
-        stems = [name.removeprefix("_").removesuffix(MANIFEST_SUFFIX) for name in names]
         raise ValueError(
             f"{folder.url('').rstrip('/')}: holds several datasets; name one of "
-            + ", ".join(map(folder.url, stems))
+            + ", ".join(map(folder.url, committed(names)))
         )
     found = folder.manifest(names[0], index=index) if names else None
     return (folder, found.manifest) if found and found.manifest else None

@@ -7,10 +7,9 @@ folder would hide the one inside from them.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
 
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.names import MANIFEST_SUFFIX
+from tfio_store.dataset.names import MANIFEST_SUFFIX, begun, committed
 from tfio_store.dataset.source_names import grouped
 from tfio_store.storage import Store
 from tfio_store.storage.store import names_in
@@ -27,7 +26,7 @@ def look_inside(store: Store, path: str) -> list[str]:
     """The names in the folder of this path, which may not be there. Mostly one request. All
     manifests are among them. Where nothing may be listed, there is nothing."""
     names = names_in(store, path, "_")
-    if len(names) >= _MANY and not _committed(names):
+    if len(names) >= _MANY and not committed(names):
         names += Folder(store, path).names(f"_*{MANIFEST_SUFFIX}")
     return names
 
@@ -38,10 +37,10 @@ def check_hides_nothing(store: Store, path: str, inside: list[str]) -> None:
 
     A folder with several datasets stands for none of them.
     """
-    datasets = _committed(inside)
+    datasets = committed(inside)
     if len(datasets) == 1:
         raise _holding(store, path, datasets)
-    if datasets or _begun(inside):
+    if datasets or begun(inside):
         return
     groups, others = grouped(name for name in inside if not name.endswith("/"))
     if len(groups) == 1 and not others and not groups[0].missing:
@@ -56,7 +55,7 @@ def check_hides_nothing(store: Store, path: str, inside: list[str]) -> None:
 def check_no_datasets(store: Store, path: str) -> None:
     """IsADirectoryError if there are datasets in the folder of this path, unfinished ones too."""
     inside = look_inside(store, path)
-    datasets = sorted({*_committed(inside), *_begun(inside)})
+    datasets = sorted({*committed(inside), *begun(inside)})
     if datasets:
         raise _holding(store, path, datasets)
 
@@ -69,15 +68,3 @@ def _holding(store: Store, path: str, datasets: list[str]) -> OSError:
         words = f"is a folder with several datasets; name one of {listed}"
         words += ", …" if len(datasets) > _SHOWN else ""
     return IsADirectoryError(errno.EISDIR, words, url)
-
-
-def _committed(names: Iterable[str]) -> list[str]:
-    """The datasets whose manifests are among these names."""
-    ours = (name for name in names if name.startswith("_") and name.endswith(MANIFEST_SUFFIX))
-    return sorted(name[1:].removesuffix(MANIFEST_SUFFIX) for name in ours)
-
-
-def _begun(names: Iterable[str]) -> list[str]:
-    """The datasets whose writers' claims are among these names."""
-    ours = (name for name in names if name.startswith("_") and not name.endswith("/"))
-    return sorted({name[1:].partition(".claim")[0] for name in ours if ".claim" in name})

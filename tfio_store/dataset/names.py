@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from string import Formatter
 
@@ -32,6 +33,8 @@ __all__ = [
     "ROLLING_TEMPLATE",
     "DatasetNames",
     "RollOver",
+    "begun",
+    "committed",
     "index_name",
     "manifest_name",
     "new_attempt",
@@ -170,6 +173,19 @@ class DatasetNames:
 def manifest_name(name: str) -> str:
     """The file name of the manifest of the dataset ``name``."""
     return f"_{name}{MANIFEST_SUFFIX}"
+
+
+def committed(names: Iterable[str]) -> list[str]:
+    """The datasets whose manifests are among these file names."""
+    ours = (name for name in names if name.startswith("_") and name.endswith(MANIFEST_SUFFIX))
+    return [name[1:].removesuffix(MANIFEST_SUFFIX) for name in ours]
+
+
+def begun(names: Iterable[str]) -> list[str]:
+    """The datasets whose writers' claims are among these file names. A folder's ends in "/"."""
+    claims = (name for name in names if name.startswith("_") and ".claim" in name)
+    found = (name[1:].partition(".claim")[0] for name in claims if not name.endswith("/"))
+    return list(dict.fromkeys(found))
 
 
 def index_name(manifest: str) -> str:

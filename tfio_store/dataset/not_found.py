@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 
-from tfio_store.dataset.names import MANIFEST_SUFFIX
+from tfio_store.dataset.names import committed
 from tfio_store.dataset.source_names import Numbered, ShardGroup, grouped, has_magic
 from tfio_store.storage import Store
 from tfio_store.storage.redaction import redacted
@@ -188,11 +188,7 @@ def _candidates(names: list[str], *, folders: bool) -> list[str]:
     """The names in a folder that may have been meant."""
     if folders:
         return [name.rstrip("/") for name in names if name.endswith("/")]
-    datasets = [
-        name.removeprefix("_").removesuffix(MANIFEST_SUFFIX)
-        for name in names
-        if name.startswith("_") and name.endswith(MANIFEST_SUFFIX)
-    ]
+    datasets = committed(names)
     groups, others = grouped(name for name in names if not name.endswith("/"))
     said = [group.said for group in groups if not _is_of(group, datasets)]
     inside = [name[:-1] for name in names if name.endswith("/") and name[0] not in "_."]

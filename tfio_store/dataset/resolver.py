@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from tfio_store.dataset.folder import Folder, begin_to_find
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import DatasetPart, Limits, Shard, Told, common_told
-from tfio_store.dataset.names import DatasetNames, manifest_name, split_url
+from tfio_store.dataset.names import DatasetNames, begun, manifest_name, split_url
 from tfio_store.dataset.not_found import (
     NotFound,
     ambiguous,
@@ -252,10 +252,9 @@ class Resolver:
         """The files of a folder without a manifest, if they are one dataset by their names."""
         folder = Folder(store, path.rstrip("/"))
         infos = {_name(info.path): info for info in folder.files()}
-        claims = [name for name in infos if name.startswith("_") and ".claim" in name]
-        if claims:
-            name = claims[0].removeprefix("_").partition(".claim")[0]
-            raise NotFound(partial(unfinished, store, folder.join(name)))
+        unended = begun(infos)
+        if unended:
+            raise NotFound(partial(unfinished, store, folder.join(unended[0])))
         groups, others = grouped(infos)
         if len(groups) != 1 or others:
             raise NotFound(partial(no_dataset_in, store, folder.path, groups, others))
