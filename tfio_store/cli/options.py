@@ -14,6 +14,7 @@ from tfio_store.storage import Storage
 
 __all__ = [
     "COMMON",
+    "STREAM",
     "Session",
     "Source",
     "character",
@@ -73,7 +74,7 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
     ) -> Any:
         name = click.get_current_context().info_name or ""
         named = _flat(options.get(each) for each in _NAMES if (name, each) not in _PRINTED)
-        if name not in _OF_STREAMS and "-" in named:
+        if name not in _OF_STREAMS and STREAM in named:
             raise click.UsageError(
                 "- is standard input to convert, head, tail, sample and cat alone; write a file "
                 "and name it, or type ./- for a file of that name"
@@ -87,6 +88,9 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         with_session = option(with_session)
     return with_session
 
+
+STREAM = "-"
+"""Standard input or output, in the place of a name."""
 
 _OF_STREAMS = ("convert", "head", "tail", "sample", "cat")
 """Commands that take standard input for a source."""

@@ -17,11 +17,9 @@ from typing import Any, BinaryIO
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Source
+from tfio_store.cli.options import STREAM, Source
 
-__all__ = ["STREAM", "kept_input", "opened_source", "opened_target"]
-
-STREAM = "-"
+__all__ = ["kept_input", "opened_source", "opened_target"]
 
 
 class Printed(io.RawIOBase):
