@@ -43,6 +43,13 @@ bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **ro
     return true;
 }
 
+bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
+    int64_t n = 0;
+    return input_rows(now, input, 1, numbers, &n) &&
+           (n == count || fail(&now->why, TF_INVALID_ARGUMENT,
+                               "input %d is not %" PRId64 " numbers", input, count));
+}
+
 bool input_bytes(kernel_call *now, int input, ex_bytes *bytes) {
     const TF_Tensor *tensor = now->inputs[input];
     if (tf.NumDims(tensor) != 1)

@@ -21,6 +21,9 @@ void call_end(kernel_call *now);
 /* Rows of an int64 matrix [n, columns], or of a vector or scalar where columns is 1. */
 bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
 
+/* A vector of so many numbers; a scalar is one. */
+bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers);
+
 /* The bytes of a vector of uint8. */
 bool input_bytes(kernel_call *now, int input, ex_bytes *bytes);
 

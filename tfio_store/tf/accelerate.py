@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,15 +32,15 @@ from tfio_store.dataset.header_walk import is_remote
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage import Storage
 from tfio_store.tf.dataset.listed import (
-    OFTEN,
-    TURNS,
     ListedNames,
     Reading,
     is_argument,
     note,
     planned,
+    turns_of,
 )
 from tfio_store.tf.dataset.options import Options, Settings, check_compression, to_json
+from tfio_store.tf.dataset.picks import FileTurns
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.source import Source, known_names, workers
 from tfio_store.tf.dataset.streams import plain_dataset, records_of
@@ -118,8 +118,8 @@ def accelerate() -> Accelerated:
 
     That is `tf.data.TFRecordDataset` and `tf.compat.v1.data.TFRecordDataset`, also where a module
     has imported them before; and `Dataset.interleave` and `flat_map` of them over names that are
-    known, from `list_files` or a list. Elements, errors and checkpoints stay TensorFlow's; the
-    order behind ``shuffle`` may be another, and a file that changes after the dataset was made is
+    known, from `list_files` or a list. Elements, their order, errors and checkpoints stay
+    TensorFlow's. A file that changes after the dataset was made is
     an error where steps are fused. Remote files that TensorFlow itself can't read are
     read, and their errors told, as by `TFRecordDataset`, with the storage that their scheme was
     registered with, if it was (`register_filesystem`). Each call counts: what is accelerated twice
@@ -233,10 +233,10 @@ def _on_names(method: Any) -> Any:
         reached = _Reached.of(names) if names else _LOCAL
         if reached is None:
             return traced()
-        told, turns = method.__name__, "" if ordered else OFTEN
-        if ordered and told != "flat_map":
-            cycle = given[0] if given else named.get("cycle_length")
-            turns = "" if isinstance(cycle, int) and cycle == 1 else TURNS
+        told, order = method.__name__, None if ordered else self
+        turns = FileTurns(order) if told == "flat_map" else turns_of(order, *given, **named)
+        if told == parallel_interleave.__name__ and turns.cycle > 1:
+            turns = replace(turns, exact=False)  # an older interleave, whose turns are its own
         return planned(names, partial(traced, reached), f"{told} (TensorFlow's)", turns)
 
     return planning

@@ -1,4 +1,5 @@
-/* TfioStoreReadExamples: one batch, from the blocks to the tensors that a training step takes.
+/* TfioStoreReadExamples and TfioStoreReadPicked: one batch, from the blocks to the tensors that a
+ * training step takes. The records of the second are those that TfioStorePickRecords has picked.
  *
  * `wanted` is the number of a group, whose records are the batch; or group, batch and seed: then the
  * group is a window, its records are shuffled by the seed, and the batch is the n-th run of `batch_size`
@@ -9,8 +10,10 @@
 #include <stdlib.h>
 
 #include "tensorflow/ops/decode.h"
+#include "tensorflow/ops/held.h"
 #include "tensorflow/ops/kernels.h"
 #include "tensorflow/ops/windows.h"
+#include "tfrecord/tfrecord.h"
 
 enum { GROUP, BATCH, SEED, WANTED_COUNT };
 
@@ -19,6 +22,7 @@ typedef struct {
     int64_t batch_size;
     column_list columns; /* none: records as they are */
     window_cache *shared;
+    held_epochs *held;
 } examples_kernel;
 
 /* --- the kernel --------------------------------------------------------------------------------- */
@@ -29,6 +33,7 @@ void examples_delete(void *kernel) {
     settings_delete(of->settings);
     columns_release(&of->columns);
     windows_delete(of->shared);
+    held_delete(of->held);
     free(of);
 }
 
@@ -37,10 +42,11 @@ static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
     size_t size = 0;
     failure why = {TF_OK, ""};
     of->shared = windows_new();
+    of->held = held_new();
     of->batch_size = (int64_t)size_attribute(context, "batch_size", status);
     char *text = text_attribute(context, "columns", &size, status);
     if (tf.GetCode(status) != TF_OK) return;
-    if (of->shared == NULL)
+    if (of->shared == NULL || of->held == NULL)
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
     else if (of->batch_size < 1)
         fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
@@ -140,13 +146,6 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
 enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
 enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
 
-static bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
-    int64_t n = 0;
-    return input_rows(now, input, 1, numbers, &n) &&
-           (n == count || fail(&now->why, TF_INVALID_ARGUMENT,
-                               "input %d is not %" PRId64 " numbers", input, count));
-}
-
 /* [window, batch, seed] for each batch of a window, whose number has a mark. */
 void window_rows(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
@@ -188,6 +187,53 @@ void read_examples(void *kernel, TF_OpKernelContext *context) {
             read_group(&now, of, &asked);
         else
             read_shuffled(&now, of, &asked);
+    }
+    call_end(&now);
+}
+
+/* --- TfioStoreReadPicked ------------------------------------------------------------------------ */
+
+enum { PICKED_BATCH, PICKED_EPOCH, PICKED };
+
+/* Which record does not parse: where it lies is found by reading its block once more. */
+static void fail_picked(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
+                        int64_t pick, const decode_fault *fault) {
+    const int64_t block = pick >> 32;
+    const span_row whole = {block, 0, asked->table[block].records};
+    span_run run = {0};
+    named_block named;
+    char place[MAX_NAME + 64];
+    if (input_block(now, asked, &whole, &named) &&
+        run_read(now, asked, &whole, of->settings, &run)) {
+        const int64_t offset = asked->table[block].raw_start +
+                               run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
+        snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
+        decode_fail(fault, place, &now->why);
+    }
+    run_release(&run);
+}
+
+void read_picked(void *kernel, TF_OpKernelContext *context) {
+    const examples_kernel *of = kernel;
+    kernel_call now;
+    blocks_request asked;
+    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
+        input_request(&now, &asked) && check_marks(&now, &asked, asked.wanted_rows > 0)) {
+        held_picks *taken = NULL;
+        if (asked.wanted_rows > 0 && asked.wanted[PICKED_BATCH] < 0)
+            fail(&now.why, TF_OUT_OF_RANGE, "the end");
+        else if (asked.wanted_rows <= PICKED)
+            fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
+        else
+            taken = held_take(of->held, &now, &asked, of->settings, asked.wanted[PICKED_EPOCH],
+                              asked.wanted + PICKED, (size_t)asked.wanted_rows - PICKED);
+        decode_fault fault;
+        if (taken != NULL &&
+            !output_rows(&now, &of->columns, held_records(taken),
+                         (size_t)asked.wanted_rows - PICKED, &fault) &&
+            fault.status != EX_OK)
+            fail_picked(&now, of, &asked, asked.wanted[PICKED + fault.record], &fault);
+        held_give(taken);
     }
     call_end(&now);
 }

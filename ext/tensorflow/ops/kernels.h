@@ -3,6 +3,9 @@
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
  *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
  *   TfioStoreWindowRows   the batches of a window, for TfioStoreReadExamples
+ *   TfioStoreBeginEpoch   the seeds of an epoch's shuffle, and its order of the files
+ *   TfioStorePickRecords  which records a batch has, in TensorFlow's own order
+ *   TfioStoreReadPicked   that batch, decoded as asked for
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
  *   TfioStoreAwaitBlocks  waits a moment for them, and says whether to ask again
  *   TfioStoreReadStream   the next records of files of which no blocks are known
@@ -25,6 +28,11 @@ void read_blocks(void *settings, TF_OpKernelContext *context);
 void *examples_new(TF_OpKernelConstruction *context);
 void read_examples(void *kernel, TF_OpKernelContext *context);
 void examples_delete(void *kernel);
+void read_picked(void *kernel, TF_OpKernelContext *context);
+void begin_epoch(void *kernel, TF_OpKernelContext *context);
+void *pick_new(TF_OpKernelConstruction *context);
+void pick_records(void *kernel, TF_OpKernelContext *context);
+void pick_delete(void *kernel);
 void window_rows(void *kernel, TF_OpKernelContext *context);
 void begin_blocks(void *settings, TF_OpKernelContext *context);
 void await_blocks(void *settings, TF_OpKernelContext *context);

@@ -62,12 +62,13 @@ _SAMPLE_BYTES = 64 << 10
 """So many bytes of a file show how long its records are."""
 
 
-def too_small(dataset: Dataset, options: Options) -> bool:
+def too_small(dataset: Dataset, options: Options, *, shuffled: bool = False) -> bool:
     """Whether batches are so small that a call for each costs more than to put them together."""
     size = options.batch_size
     if size is None:
         return False
-    if size >= FEW and (options.shuffle is not False or options.feature_spec is not None):
+    shuffled = shuffled or options.shuffle is not False
+    if size >= FEW and (shuffled or options.feature_spec is not None):
         return False
     return size * frame_bytes(dataset) < _CALL_BYTES
 
@@ -210,16 +211,10 @@ class BatchWindows:
     """Batches of each window but the last."""
     rest: int
     """Records behind the last whole batch."""
-    within: bool = False
-    """The rest belongs to the last window, which is not shorter than others. Then the last batch,
-    and what `drop_remainder` drops, are not always the same records."""
 
     @property
     def count(self) -> int:
-        """Windows of whole batches; with ``within``, all windows."""
-        if self.within:
-            batches = self.batches + (self.rest > 0)
-            return min(batches, max(1, batches // self.per_window))
+        """Windows of whole batches."""
         return -(-self.batches // self.per_window)
 
     @property
@@ -231,22 +226,18 @@ class BatchWindows:
         """Record numbers at which windows begin and end, that of the rest included."""
         starts = np.arange(self.count) * self.per_window * batch_size
         whole = self.batches * batch_size
-        if self.within:
-            return np.append(starts, whole + self.rest).astype(np.int64)
         ends = [whole] if not self.rest else [whole, whole + self.rest]
         return np.append(starts, ends).astype(np.int64)
 
 
 def window_spans(
-    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int, *, within: bool = False
+    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int
 ) -> tuple[Spans, BatchWindows]:
     """``spans`` are whole blocks. Windows of about ``blocks`` of them, and their batches."""
     records = spans.records
     total, count = int(records.sum()), len(records)
     wanted = total * blocks // max(1, count)
-    # what `Dataset.shuffle` mixes, it mixes among no fewer records
-    per_window = max(1, -(-wanted // batch_size) if within else wanted // batch_size)
-    windows = BatchWindows(total // batch_size, per_window, total % batch_size, within)
+    windows = BatchWindows(total // batch_size, max(1, wanted // batch_size), total % batch_size)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(count)
     return cut(spans.table[order], windows.bounds(batch_size), spans.files), windows
 
@@ -264,13 +255,11 @@ _CALLS_PER_CORE = 4
 _SEEDS = 1 << 64
 
 
-def can_shuffle(options: Options, parallel_reads: int | None) -> bool:
-    """Whether the op makes these batches, and all counts hold."""
+def can_shuffle(options: Options) -> bool:
+    """Whether an op makes these batches if they are shuffled, and all counts hold."""
     spec = options.feature_spec
     return (
         options.batch_size is not None
-        and options.shuffle is not False
-        and parallel_reads is None
         and not options.settings.skip_corrupt
         and ops.bridge() == "native"
         and (spec is None or fused_columns(spec) is not None)
@@ -282,15 +271,8 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
     assert options.batch_size is not None
     blocks = block_spans(dataset)
     count, index = options.shard or (1, 0)
-    share = replace(blocks, table=blocks.table[index::count])
-    mixed = mixed_blocks(blocks, options)
-    spans, windows = window_spans(
-        share,
-        options.batch_size,
-        mixed,
-        (options.seed or 0) % _SEEDS,
-        within=options.least_mixed is not None,
-    )
+    mixed, seed = mixed_blocks(blocks, options), (options.seed or 0) % _SEEDS
+    spans, windows = window_spans(blocks.share(index, count), options.batch_size, mixed, seed)
     reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
     spec = options.feature_spec
@@ -307,13 +289,12 @@ def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends:
     """int64 [3]: window, which is marked, batch in it, and the window's seed. Without end where a
     map can see the end; see `tfio_store.tf.dataset.stages`."""
     remains = windows.rest > 0 and not options.drop_remainder
-    ends_last = remains and windows.within  # the last window has the batch that is not full
-    found = stages.numbers(windows.count - ends_last, replace(options, shard=None), reader.mark)
-    rest = [(windows.count - windows.within) * MARKS + reader.mark] if remains else []
+    found = stages.numbers(windows.count, replace(options, shard=None), reader.mark)
+    rest = [windows.count * MARKS + reader.mark] if remains else []
     found = stages.then(found, rest, ends=ends)
 
     seeded = tf.data.Dataset.zip((reader.begun(found), stages.seeds(options)))
-    sizes = [windows.count, windows.per_window, windows.in_last + ends_last]
+    sizes = [windows.count, windows.per_window, windows.in_last]
     given = [tf.constant(sizes, tf.int64)]
     return stages.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
 

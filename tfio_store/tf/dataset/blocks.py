@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -259,34 +260,60 @@ class BlockReader:
             deterministic=self._options.deterministic,
         )
 
-    def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
-        """The same ``groups``, which have been fetched if that takes a store. Some of those behind
-        are being fetched already."""
+    @property
+    def places(self) -> list[tf.Tensor]:
+        """The table of the blocks, and the spans."""
+        return [self._blocks.table, self._blocks.spans]
+
+    def begun(self, elements: tf.data.Dataset, nbytes: int | None = None) -> tf.data.Dataset:
+        """The same ``elements``: groups, or tuples that end with groups. They have been fetched if
+        that takes a store. Some of those behind are being fetched already: of the elements that
+        have so many ``nbytes``, by default their groups'."""
         blocks, settings = self._blocks, self._settings
         if not self._lent:
-            return groups
+            return elements
 
-        def begin(wanted: tf.Tensor) -> tf.Tensor:
-            return ops.begin_blocks(blocks, wanted, settings)
+        def done(do: Any) -> Any:
+            def step(*parts: tf.Tensor) -> Any:
+                same = do(blocks, parts[-1], settings)
+                return (*parts[:-1], same) if parts[1:] else same
 
-        def wait(wanted: tf.Tensor) -> tf.Tensor:
-            return ops.await_blocks(blocks, wanted, settings)
+            return step
 
-        begun = map_in_place(groups, begin).prefetch(self._ahead())
-        return map_that_waits(begun, wait) if self._remote else begun
+        ahead = self._ahead(nbytes or self._spans.mean_group() * self.window)
+        begun = map_in_place(elements, done(ops.begin_blocks)).prefetch(ahead)
+        return map_that_waits(begun, done(ops.await_blocks)) if self._remote else begun
 
     def examples(
         self, rows: tf.data.Dataset, columns: FusedColumns | None, *, calls: int, ends: bool
     ) -> tf.data.Dataset:
         """Batches, string [n] or as ``columns`` say. ``rows`` are what `ops.read_examples` wants.
         Behind the last one a -1 may come that ``ends`` it."""
+        return self._read_batches(ops.read_examples, rows, columns, calls=calls, ends=ends)
+
+    def picked(
+        self, rows: tf.data.Dataset, columns: FusedColumns | None, *, calls: int, ends: bool
+    ) -> tf.data.Dataset:
+        """As `examples`, of rows that begin with what `ops.read_picked` wants."""
+        return self._read_batches(ops.read_picked, rows, columns, calls=calls, ends=ends)
+
+    def _read_batches(
+        self,
+        op: Callable[..., list[tf.Tensor]],
+        rows: tf.data.Dataset,
+        columns: FusedColumns | None,
+        *,
+        calls: int,
+        ends: bool,
+    ) -> tf.data.Dataset:
         blocks, settings, size = self._blocks, self._settings, self._options.batch_size
         assert size is not None
         attributes = None if columns is None else columns.attributes
         known = size if self._options.drop_remainder else None
 
-        def read(wanted: tf.Tensor) -> Any:
-            found = ops.read_examples(blocks, wanted, settings, size, attributes)
+        def read(wanted: tf.Tensor, *beside: tf.Tensor) -> Any:
+            del beside
+            found = op(blocks, wanted, settings, size, attributes)
             if columns is not None:
                 return columns.features(found, known)
             found[0].set_shape([known])
@@ -303,13 +330,12 @@ class BlockReader:
         most = _CALLS_PER_CORE * (os.cpu_count() or 1)
         return max(1, min(most, self._options.memory_budget // (2 * nbytes)))
 
-    def _ahead(self) -> int:
-        """How many elements are fetched before somebody reads them."""
+    def _ahead(self, nbytes: int) -> int:
+        """How many elements of so many bytes are fetched before somebody reads them."""
         budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
-        nbytes = max(1, self._spans.mean_group() * self.window)
         # what lies here waits for a core only
         most = _IN_FLIGHT_MOST if self._remote else _CALLS_PER_CORE * (os.cpu_count() or 1)
-        return max(1, min(most, self.count, budget // nbytes))
+        return max(1, min(most, self.count, budget // max(1, nbytes)))
 
 
 def versions_of(dataset: Dataset) -> list[str]:

@@ -26,7 +26,7 @@ from tfio_store.tf.dataset.features import (
     spec_of,
     with_raw_features,
 )
-from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
+from tfio_store.tf.dataset.listed import ListedNames, Reading, note, turns_of
 from tfio_store.tf.dataset.options import (
     Options,
     Settings,
@@ -184,8 +184,8 @@ class TFRecordDataset(PlannedDataset):
         spec = tf.TensorSpec([], tf.string) if plain else None
         files: Source | ListedFiles = source
         if plain and isinstance(filenames, ListedNames) and isinstance(codec, str):
-            turns = "" if num_parallel_reads is None else TURNS
-            turns = turns if filenames.ordered else OFTEN
+            reads = 1 if num_parallel_reads is None else num_parallel_reads
+            turns = turns_of(filenames.in_order, reads)
             files = ListedFiles(filenames.names, codec, storage, options, turns)
         super().__init__(Plan(files) if plain else None, build, spec, told="TFRecordDataset")
         known = codec if plain and isinstance(codec, str) and split is None else None

@@ -17,20 +17,20 @@ from tfio_store.dataset.source import files_of
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.options import Options
-from tfio_store.tf.dataset.plan import Plan, PlannedDataset
+from tfio_store.tf.dataset.picks import FileTurns
+from tfio_store.tf.dataset.plan import Plan, PlannedDataset, integer
 from tfio_store.tf.dataset.record_function import behind
 from tfio_store.tf.dataset.source import ListedFiles, known_names
 from tfio_store.tf.dataset.stages import strings
 
 __all__ = [
-    "OFTEN",
-    "TURNS",
     "ListedNames",
     "Reading",
     "is_argument",
     "list_files",
     "note",
     "planned",
+    "turns_of",
 ]
 
 _TF = tf.data.Dataset
@@ -77,13 +77,11 @@ def _noted() -> Iterator[list[Reading]]:
 
 
 def planned(
-    names: list[str], traced: Callable[[], tf.data.Dataset], told: str, turns: str
+    names: list[str], traced: Callable[[], tf.data.Dataset], told: str, turns: FileTurns
 ) -> tf.data.Dataset:
     """The dataset of ``traced``, which is TensorFlow's `interleave` or `flat_map` over ``names``;
     with a plan, if it reads records. If it reads nothing but these files, the plan knows them.
-
-    ``turns`` says why the records are not in the files' order; "" if they are. ``names`` is empty
-    if they are not known.
+    ``names`` is empty if they are not known.
     """
     with _noted() as readings:
         native = traced()
@@ -121,8 +119,23 @@ def is_argument(tensor: Any) -> bool:
     return not hasattr(tensor, "numpy") and behind(tensor).op.type == "Placeholder"
 
 
-OFTEN = "the files come in another order in each epoch, and no shuffle of records follows"
-TURNS = "records come from several files in turns, and no shuffle follows"
+def turns_of(
+    names: tf.data.Dataset | None,
+    cycle_length: Any = None,
+    block_length: Any = None,
+    num_parallel_calls: Any = None,
+    deterministic: Any = None,
+    *_: Any,
+    **__: Any,
+) -> FileTurns:
+    """How an `interleave` with these arguments reads files, whose order is that of ``names`` unless
+    that is None."""
+    cycle, length = integer(cycle_length), integer(1 if block_length is None else block_length)
+    known = cycle is not None and cycle > 0 and length is not None and length > 0
+    if cycle is None or length is None or not known:
+        free = deterministic is False
+        return FileTurns(names, os.cpu_count() or 1, max(1, length or 1), exact=free)
+    return FileTurns(names, cycle, length)
 
 
 class ListedNames(tf.data.Dataset):  # type: ignore[misc]
@@ -168,24 +181,26 @@ class ListedNames(tf.data.Dataset):  # type: ignore[misc]
             return found
         return ListedNames(found, self.names[count:] if count >= 0 else [], ordered=True)
 
-    def interleave(
-        self, map_func: Any, cycle_length: Any = None, *given: Any, **named: Any
-    ) -> tf.data.Dataset:
-        one = isinstance(cycle_length, int) and cycle_length == 1
-        turns = ("" if one else TURNS) if self.ordered else OFTEN
+    @property
+    def in_order(self) -> tf.data.Dataset | None:
+        """What `FileTurns` takes: itself, unless the files always come in the same order."""
+        return None if self.ordered else self._found
+
+    def interleave(self, map_func: Any, *given: Any, **named: Any) -> tf.data.Dataset:
         return self._mapped(
-            lambda: _TF.interleave(self, map_func, cycle_length, *given, **named),
+            lambda: _TF.interleave(self, map_func, *given, **named),
             "interleave",
-            turns,
+            turns_of(self.in_order, *given, **named),
         )
 
     def flat_map(self, map_func: Any, *given: Any, **named: Any) -> tf.data.Dataset:
-        turns = "" if self.ordered else OFTEN
         return self._mapped(
-            lambda: _TF.flat_map(self, map_func, *given, **named), "flat_map", turns
+            lambda: _TF.flat_map(self, map_func, *given, **named),
+            "flat_map",
+            FileTurns(self.in_order),
         )
 
-    def _mapped(self, traced: Callable[[], tf.data.Dataset], told: str, turns: str) -> Any:
+    def _mapped(self, traced: Callable[[], tf.data.Dataset], told: str, turns: FileTurns) -> Any:
         if not context.executing_eagerly() or debug_mode.DEBUG_MODE:
             return traced()
         return planned(self.names, traced, told, turns)

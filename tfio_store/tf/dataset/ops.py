@@ -31,14 +31,17 @@ from tfio_store.tf.garbage import destroy_later
 __all__ = [
     "await_blocks",
     "begin_blocks",
+    "begin_epoch",
     "bridge",
     "cut_pack",
     "pack_stream",
+    "pick_records",
     "plain_codec",
     "raise_error",
     "read_blocks",
     "read_examples",
     "read_pack",
+    "read_picked",
     "read_stream",
     "window_rows",
 ]
@@ -154,14 +157,56 @@ def read_examples(
     i is the i-th run of ``batch_size`` of them; calls of one seed share what is read. A group of -1
     is the end, OUT_OF_RANGE. There is no such op but the bridge's.
     """
-    attributes = columns or _AS_THEY_ARE
-    found: list[tf.Tensor] = _apply(
-        "TfioStoreReadExamples",
-        settings,
-        **blocks.inputs(wanted),
-        batch_size=batch_size,
-        **attributes,
-    )
+    given = {**blocks.inputs(wanted), "batch_size": batch_size, **(columns or _AS_THEY_ARE)}
+    found: list[tf.Tensor] = _apply("TfioStoreReadExamples", settings, **given)
+    return found
+
+
+def begin_epoch(
+    names: tf.Tensor, all_names: tf.Tensor, seeds: tf.Tensor, key: tf.Tensor
+) -> tf.Tensor:
+    """What `pick_records` must know of an epoch: int64 [3 + f].
+
+    ``names``, string [f], are its files in their order, of ``all_names``, string [n]; none are all.
+    [""] is no epoch, of the number -1. ``seeds``, int64 [3], are the shuffle's, and 1 if each epoch
+    has others. Then ``key``, int64 [2], are the first numbers that TensorFlow draws in this one.
+    There is no such op but the bridge's.
+    """
+    given = {"names": names, "all_names": all_names, "seeds": seeds, "key": key}
+    epoch = op_def_library.apply_op("TfioStoreBeginEpoch", **given)
+    epoch.set_shape([None])
+    return epoch
+
+
+def pick_records(
+    batch: tf.Tensor, epoch: tf.Tensor, table: tf.Tensor, spans: tf.Tensor, sizes: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The records of a marked batch, in the order in which TensorFlow reads and shuffles files:
+    (for `read_picked`: int64 [2 + n]; marked numbers of the blocks that are needed for the first
+    time: int64 [k]). Batches are to be asked for in turn.
+
+    ``table`` and ``spans`` are those of `Blocks`, a span for each block. ``sizes``, int64 [6]:
+    records of a batch, and of the shuffle's buffer; files that are read in turns, and the records
+    of a turn; files of the table; bytes of blocks that are told at a time. There is no such op but
+    the bridge's.
+    """
+    given = {"batch": batch, "epoch": epoch, "table": table, "spans": spans, "sizes": sizes}
+    wanted, fresh = op_def_library.apply_op("TfioStorePickRecords", **given)
+    wanted.set_shape([None])
+    fresh.set_shape([None])
+    return wanted, fresh
+
+
+def read_picked(
+    blocks: Blocks,
+    wanted: tf.Tensor,
+    settings: Settings,
+    batch_size: int,
+    columns: Mapping[str, Any] | None = None,
+) -> list[tf.Tensor]:
+    """As `read_examples`, the batch that `pick_records` has picked."""
+    given = {**blocks.inputs(wanted), "batch_size": batch_size, **(columns or _AS_THEY_ARE)}
+    found: list[tf.Tensor] = _apply("TfioStoreReadPicked", settings, **given)
     return found
 
 

@@ -140,8 +140,6 @@ class Options:
     deterministic: bool | None = None
     memory_budget: int = MEMORY_BUDGET
     feature_spec: Spec | None = None
-    least_mixed: int | None = None
-    """The ``n`` of `Dataset.shuffle(n)`, if that is what is done: no window has fewer records."""
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:

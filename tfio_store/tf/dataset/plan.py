@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,7 +50,6 @@ from tensorflow.python.data.experimental.ops.data_service_ops import ShardingPol
 from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.data.util import nest
 from tensorflow.python.eager import context
-from tensorflow.python.framework import random_seed
 
 from tfio_store.tf.bridge import with_clear_errors
 from tfio_store.tf.dataset.record_function import (
@@ -61,8 +59,9 @@ from tfio_store.tf.dataset.record_function import (
     read_function,
 )
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
+from tfio_store.tf.dataset.stages import Shuffle
 
-__all__ = ["Plan", "PlannedDataset"]
+__all__ = ["Plan", "PlannedDataset", "integer"]
 
 _Step = Callable[[tf.data.Dataset], tf.data.Dataset]
 _TF = tf.data.Dataset
@@ -75,8 +74,7 @@ class Plan:
 
     source: Source | ListedFiles | None
     """None if a step of TensorFlow's has changed which records there are, or their order."""
-    shuffle: tuple[int, int | None] | None = None
-    """At least so many records, and the seed."""
+    shuffle: Shuffle | None = None
     function: RecordFunction | None = None
     batch: tuple[int, bool] | None = None
     """So many records, and whether a last batch that is not full is dropped."""
@@ -98,10 +96,7 @@ class Plan:
         )
         if options.deterministic is None and self.calls[0] is None:
             options = replace(options, deterministic=True)  # one call after the other was asked for
-        if self.shuffle is not None:
-            least, seed = self.shuffle
-            options = replace(options, shuffle=f"{2 * least} records", seed=seed, least_mixed=least)
-        found, count, _ = self.source.fused(options)
+        found, count, _ = self.source.fused(options, self.shuffle)
         if self.function is not None and not self.function.inline:
             rest = tf.autograph.experimental.do_not_convert(self.function.rest)
             found = _TF.map(found, rest, *self.calls)
@@ -184,21 +179,20 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         reshuffle_each_iteration: Any = True,
         name: str | None = None,
     ) -> tf.data.Dataset:
-        plan, size = self._open_plan(), _integer(buffer_size)
+        plan, size = self._open_plan(), integer(buffer_size)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
-        known = isinstance(again, bool) and (seed is None or _integer(seed) is not None)
+        known = isinstance(again, bool) and (seed is None or integer(seed) is not None)
         if plan is None or size is None or size < 1 or not known:
             return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
-        drawn = _seed_now(seed, again)
+        shuffle = Shuffle(size, seed, again)
+        told = f"shuffle({size})"
         if size == 1:  # which leaves the order as it is
-            return self._then(plan, lambda found: _TF.shuffle(found, 1, drawn, again), "shuffle(1)")
-        fusable = plan.source is not None and plan.shuffle is None and again
-        source = plan.source if fusable else None
-        return self._then(
-            replace(plan, source=source, shuffle=(size, drawn) if fusable else None),
-            lambda found: _TF.shuffle(found, size, drawn, again),
-            f"shuffle({size})",
-        )
+            return self._then(plan, shuffle.shuffled, told)
+        if plan.source is None or plan.shuffle is not None:
+            after = replace(plan, source=None, shuffle=None)
+        else:
+            after = replace(plan, shuffle=shuffle)
+        return self._then(after, shuffle.shuffled, told)
 
     def map(
         self,
@@ -213,7 +207,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         if num_parallel_calls is None:
             known = deterministic is None
         else:
-            known = _integer(num_parallel_calls) is not None
+            known = integer(num_parallel_calls) is not None
             known = known and deterministic in (None, True, False)
         if plan is None or given or not known or (plan.batch and plan.function):
             return self._behind("map", map_func, num_parallel_calls, deterministic, *others, **more)
@@ -239,7 +233,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> tf.data.Dataset:
-        plan, size, drop = self._open_plan(), _integer(batch_size), _truth(drop_remainder)
+        plan, size, drop = self._open_plan(), integer(batch_size), _truth(drop_remainder)
         if plan is None or size is None or size < 1 or drop is None:
             return self._behind(
                 "batch", batch_size, drop_remainder, num_parallel_calls, deterministic, name
@@ -270,14 +264,14 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         )
 
     def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
-        known = count is None or _integer(count) is not None
+        known = count is None or integer(count) is not None
         return self._on_records("repeat", count, name, known=known)
 
     def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:
-        return self._on_records("take", count, name, known=_integer(count) is not None)
+        return self._on_records("take", count, name, known=integer(count) is not None)
 
     def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
-        return self._on_records("skip", count, name, known=_integer(count) is not None)
+        return self._on_records("skip", count, name, known=integer(count) is not None)
 
     def cache(self, filename: Any = "", name: str | None = None) -> tf.data.Dataset:
         known = isinstance(filename, str)
@@ -292,7 +286,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan()
-        if plan is None or _integer(buffer_size) is None:
+        if plan is None or integer(buffer_size) is None:
             return self._behind("prefetch", buffer_size, name)
         return self._then(plan, lambda found: _TF.prefetch(found, buffer_size, name), "prefetch")
 
@@ -473,7 +467,7 @@ def _read(plan: Plan, traced: Traced) -> RecordFunction:
     return read_function(traced, single=plan.batch is None)
 
 
-def _integer(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
     """A number that is known now."""
     if isinstance(value, bool | np.bool_):
         return None
@@ -504,17 +498,6 @@ def _is_padded(spec: Any, shapes: Any) -> bool:
         )
     except (TypeError, ValueError):
         return False  # which TensorFlow's method says in its own words
-
-
-def _seed_now(seed: Any, again: bool) -> int | None:
-    """The seed that TensorFlow's shuffle would take from its counters now. Datasets that share an
-    order for good need one in any case."""
-    if seed is not None:
-        return int(seed)
-    overall, own = random_seed.get_seed(None)
-    if overall is None:
-        return None if again else secrets.randbelow(1 << 31)
-    return int(own)
 
 
 def _is_made_by(transformation: Any, function: str) -> bool:

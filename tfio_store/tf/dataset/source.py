@@ -27,7 +27,6 @@ from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.batches import (
     batch_dataset,
     can_shuffle,
-    frame_bytes,
     raw_local,
     shuffled_dataset,
     takes_turns,
@@ -36,7 +35,8 @@ from tfio_store.tf.dataset.batches import (
 )
 from tfio_store.tf.dataset.blocks import block_dataset, interleaved
 from tfio_store.tf.dataset.options import Options, to_json
-from tfio_store.tf.dataset.stages import strings
+from tfio_store.tf.dataset.picks import FileTurns, picked_dataset
+from tfio_store.tf.dataset.stages import Shuffle, strings
 from tfio_store.tf.dataset.streams import (
     can_batch_streams,
     check_sizes,
@@ -53,13 +53,6 @@ _AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched mo
 
 _MOST_WALKED = 4 << 30
 """Bytes of local files whose headers are read before the first batch if that was not asked for."""
-
-_SHARE_MIXED = 4
-"""A window of a `Dataset.shuffle` may take this part of the memory budget: less than those of
-`shuffle=`, for TensorFlow's buffer takes less. Two are held for a moment, when one follows the
-other."""
-_BESIDE_RECORD = 32
-"""Bytes that a window keeps of a record beside its frame."""
 
 Built: TypeAlias = (
     "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
@@ -280,23 +273,27 @@ class Source:
 
     # --- what steps behind the dataset ask for ----------------------------------------------------
 
-    def fused(self, options: Options) -> Built:
-        """One pipeline for ``options`` that the steps behind the dataset ask for. NotFused if there
-        is none, or it would have to read much before the first batch."""
+    def fused(
+        self, options: Options, shuffle: Shuffle | None = None, turns: FileTurns | None = None
+    ) -> Built:
+        """One pipeline for ``options`` and a ``shuffle`` that the steps behind the dataset ask for.
+        NotFused if there is none, or it would have to read much before the first batch. ``turns``
+        says how the files are read where that is not as ``num_parallel_reads`` says."""
         if self.dataset is None:
             raise NotFused("the names of the files are tensors, or not all of them can be opened")
         if workers() > 1:
             raise NotFused("TF_CONFIG names several workers, which share out files")
         if options.settings.skip_corrupt:
             raise NotFused('with on_corrupt="skip" it is unknown which records there are')
-        reads = None if options.shuffle is not False else self.parallel_reads
         try:
-            return self._fused(options, reads)
+            if shuffle is None:
+                return self._fused(options)
+            return self._shuffled(options, shuffle, turns or _turns(self.parallel_reads))
         except (OSError, TFIOStoreError) as error:
             raise NotFused(f"the blocks of the files are not known ({error})") from error
 
-    def _fused(self, options: Options, reads: int | None) -> Built:
-        dataset = self.dataset
+    def _fused(self, options: Options) -> Built:
+        dataset, reads = self.dataset, self.parallel_reads
         assert dataset is not None
         if not dataset.has_blocks:
             self._may_walk(dataset)
@@ -307,19 +304,43 @@ class Source:
                 )
             if raw is None:
                 return self._packed(dataset, options)
-            self._may_call(raw, options)
+            _may_call(raw, options)
             if options.are_runs(reads):
                 hold_versions(raw)
                 return _from_blocks(raw, options, None)
-            dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=None)
-            self.dataset = dataset
-        self._may_call(dataset, options)
+            dataset = self._walked(dataset, options)
+        _may_call(dataset, options)
         if reads is not None and not takes_turns(dataset, options, reads):
             raise NotFused(
                 "memory_budget= has no room for a block of each of num_parallel_reads= files"
             )
         hold_versions(dataset)
         return _from_blocks(dataset, options, reads)
+
+    def _shuffled(self, options: Options, shuffle: Shuffle, turns: FileTurns) -> Built:
+        dataset = self.dataset
+        assert dataset is not None
+        assert self.names is not None
+        if shuffle.seeded and not turns.exact:
+            raise NotFused("the order in which TensorFlow reads the files depends on its threads")
+        if not can_shuffle(options):
+            raise NotFused("the op does not make such shuffled batches")
+        if not dataset.has_blocks:
+            self._may_walk(dataset)
+            if raw_local(dataset) is None:
+                raise NotFused("compressed files without an index are streams")
+            dataset = self._walked(dataset, options)
+        _may_call(dataset, options, shuffled=True)
+        hold_versions(dataset)
+        if turns.names is None:
+            names = [""] * len(dataset.shards)
+        else:
+            names = [str(name) for name in self.names]
+        return *picked_dataset(dataset, options, shuffle, turns, names), None
+
+    def _walked(self, dataset: Dataset, options: Options) -> Dataset:
+        self.dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=None)
+        return self.dataset
 
     def _may_walk(self, dataset: Dataset) -> None:
         if any(is_remote(shard.url) for shard in dataset.shards):
@@ -331,28 +352,22 @@ class Source:
 
     def _packed(self, dataset: Dataset, options: Options) -> Built:
         nbytes = sum(shard.nbytes for shard in dataset.shards)
-        if options.shuffle is not False or not can_batch_streams(options, None, nbytes):
+        if not can_batch_streams(options, None, nbytes):
             raise NotFused("compressed files without an index are streams")
         check_sizes(dataset, skip_corrupt=False)
         return self._of_files(dataset, options), None, None
 
-    @staticmethod
-    def _may_call(dataset: Dataset, options: Options) -> None:
-        if too_small(dataset, options):
-            raise NotFused(
-                "the batches are so small that a call for each costs more than it spares"
-            )
-        if options.least_mixed is None:
-            return
-        if not can_shuffle(options, None):
-            raise NotFused("the op does not make such shuffled batches")
-        window = 2 * options.least_mixed * (frame_bytes(dataset) + _BESIDE_RECORD)
-        total = sum(shard.nbytes for shard in dataset.shards)
-        if min(window, total) > options.memory_budget / _SHARE_MIXED:
-            raise NotFused(
-                f"a window of {2 * options.least_mixed} records would take more than a quarter of "
-                "memory_budget=, and TensorFlow's shuffle takes less"
-            )
+
+def _may_call(dataset: Dataset, options: Options, *, shuffled: bool = False) -> None:
+    if too_small(dataset, options, shuffled=shuffled):
+        raise NotFused("the batches are so small that a call for each costs more than it spares")
+
+
+def _turns(parallel_reads: int | None) -> FileTurns:
+    if parallel_reads is None:
+        return FileTurns()
+    exact = parallel_reads != tf.data.AUTOTUNE
+    return FileTurns(cycle=parallel_reads if exact else os.cpu_count() or 1, exact=exact)
 
 
 @dataclass
@@ -363,14 +378,17 @@ class ListedFiles:
     codec: str
     storage: Storage | None
     options: Options
-    turns: str
-    """Why their records come in another order than that of the names; "" if they do not."""
+    turns: FileTurns
     _source: Source | None = None
 
-    def fused(self, options: Options) -> Built:
+    def fused(self, options: Options, shuffle: Shuffle | None = None) -> Built:
         """As `Source.fused`."""
-        if self.turns and options.shuffle is False:
-            raise NotFused(self.turns)
+        if shuffle is None and self.turns.names is not None:
+            raise NotFused(
+                "the files come in another order in each epoch, and no shuffle of records follows"
+            )
+        if shuffle is None and self.turns.cycle > 1:
+            raise NotFused("records come from several files in turns, and no shuffle follows")
         if self._source is None:
             try:
                 self._source = Source.open(self.names, self.codec, self.storage, self.options, None)
@@ -379,7 +397,7 @@ class ListedFiles:
         if not self._source.is_as_named:
             raise NotFused("not every name is that of one file which can be opened")
         settings = self._source.options.settings  # with the storage that opened them
-        return self._source.fused(replace(options, settings=settings))
+        return self._source.fused(replace(options, settings=settings), shuffle, self.turns)
 
 
 def _whole_name(name: str | DatasetPart) -> str:
@@ -439,7 +457,7 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
         return *turns_dataset(dataset, options, parallel_reads), sharded
     if options.are_runs(parallel_reads) and whole:
         return batch_dataset(dataset, options), None, sharded
-    if can_shuffle(options, parallel_reads) and whole:
+    if options.shuffle is not False and parallel_reads is None and can_shuffle(options) and whole:
         return *shuffled_dataset(dataset, options), sharded
     return *block_dataset(dataset, options, parallel_reads), sharded
 

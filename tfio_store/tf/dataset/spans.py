@@ -92,6 +92,10 @@ class Spans:
         files = np.arange(self.files + 1)
         return np.searchsorted(self.table[:, _FILE], files).astype(np.int64)
 
+    def share(self, index: int, count: int) -> Spans:
+        """Every ``count``-th block, whole, from this ``index`` on."""
+        return self if count == 1 else _whole(self.table[index::count], self.files)
+
     def mean_group(self) -> int:
         """The mean group's uncompressed bytes."""
         return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum()) // max(
@@ -111,13 +115,13 @@ class Spans:
 
 def block_spans(dataset: Dataset) -> Spans:
     """Each block a group, whole."""
-    return _whole(dataset, _table(dataset))
+    return _whole(_table(dataset), len(dataset.shards))
 
 
 def coarse_block_spans(dataset: Dataset) -> Spans:
     """As `block_spans`, but neighbouring blocks of raw files are taken together. For reading
     in order, where each request has its price."""
-    return _whole(dataset, _coarse(dataset, _table(dataset)))
+    return _whole(_coarse(dataset, _table(dataset)), len(dataset.shards))
 
 
 def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
@@ -357,11 +361,11 @@ def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
     return merged
 
 
-def _whole(dataset: Dataset, table: Int64Array) -> Spans:
+def _whole(table: Int64Array, files: int) -> Spans:
     blocks = np.arange(len(table), dtype=np.int64)
     spans = np.stack([blocks, np.zeros_like(blocks), np.full_like(blocks, _ALL)], axis=1)
     groups = np.arange(len(table) + 1, dtype=np.int64)
-    return Spans(table, spans, groups, len(dataset.shards))
+    return Spans(table, spans, groups, files)
 
 
 def _table(dataset: Dataset) -> Int64Array:

@@ -11,6 +11,7 @@ keeps its input.
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "MAPS_CAN_END",
     "NOTHING",
     "STAYS_IN_PLACE",
+    "Shuffle",
     "batches",
     "concrete",
     "in_batches",
@@ -37,6 +39,7 @@ __all__ = [
     "map_in_place",
     "map_that_waits",
     "map_traced_in_parallel",
+    "map_traced_in_turn",
     "marked",
     "numbers",
     "other_versions",
@@ -48,6 +51,7 @@ __all__ = [
     "strings",
     "then",
     "until_error",
+    "when_asked",
 ]
 
 NOTHING = -1
@@ -55,7 +59,7 @@ END = "11:"
 """An error text for `ops.raise_error`: OUT_OF_RANGE. It ends a scan, as its input's end does."""
 
 
-def strings(texts: Sequence[str]) -> tf.Tensor:
+def strings(texts: Sequence[str] | Sequence[bytes]) -> tf.Tensor:
     """string [n], also of none."""
     return tf.constant(texts, tf.string, [len(texts)])
 
@@ -119,38 +123,77 @@ def seeds(options: Options) -> tf.data.Dataset:
     )
 
 
+class Shuffle:
+    """`Dataset.shuffle` with seeds that are taken now, as TensorFlow takes them.
+
+    All datasets that are made of one share a generator, as all views of one of TensorFlow's do: an
+    iterator of any of them takes the next two numbers, which are the seeds of its epoch. What one
+    saves and restores is the state of all.
+    """
+
+    def __init__(self, buffer: int, seed: Any = None, again: bool = True) -> None:
+        self.buffer = buffer
+        self.again = again
+        """Whether each iterator has another order (``reshuffle_each_iteration``)."""
+        numbers = random_seed.get_seed(seed)
+        self.seeds: tuple[int, int] = int(numbers[0]), int(numbers[1])
+        self.seeded = self.seeds != (0, 0)
+        """Whether the order is known beforehand. Otherwise TensorFlow's kernel draws the seeds, and
+        each view would have its own."""
+        if not self.seeded:
+            self.seeds = secrets.randbelow(1 << 31), 1 + secrets.randbelow(1 << 31)
+        with tf.device("CPU:0"):
+            self._generator = tf.raw_ops.AnonymousSeedGenerator(
+                seed=self.seeds[0], seed2=self.seeds[1], reshuffle=again
+            )
+
+    def shuffled(self, found: tf.data.Dataset, buffer: int | None = None) -> tf.data.Dataset:
+        """The elements of ``found``, shuffled by TensorFlow."""
+        variant = tf.raw_ops.ShuffleDatasetV3(
+            input_dataset=tf.data.experimental.to_variant(found),
+            buffer_size=self.buffer if buffer is None else buffer,
+            seed=self.seeds[0],
+            seed2=self.seeds[1],
+            seed_generator=self._generator.handle,
+            reshuffle_each_iteration=self.again,
+            **found._flat_structure,
+        )
+        made = tf.data.experimental.from_variant(variant, found.element_spec)
+        made._generator = self._generator  # which is deleted with the last of its datasets
+        return made
+
+    def keys(self) -> tf.data.Dataset:
+        """int64 [2], without end: the first are the numbers with which the epoch's order begins. An
+        iterator of this takes an epoch's seeds as one of `shuffled` does."""
+        if not self.again:
+            return tf.data.Dataset.from_tensors(tf.zeros([2], tf.int64)).repeat()
+        drawn = tf.raw_ops.RandomDatasetV2(
+            seed=self.seeds[0],
+            seed2=self.seeds[1],
+            seed_generator=self._generator.handle,
+            rerandomize_each_iteration=True,
+            output_types=[tf.int64],
+            output_shapes=[[]],
+        )
+        made = tf.data.experimental.from_variant(drawn, tf.TensorSpec([], tf.int64))
+        found = made.batch(2, drop_remainder=True)
+        found._generator = self._generator
+        return found
+
+
 def shuffler(options: Options) -> Callable[[tf.data.Dataset, int], tf.data.Dataset]:
     """Makes the shuffles of one dataset, each of so many elements, as ``options`` say.
 
     A shuffle makes its input when the first element is asked for, and drops it when it has read all
     of it, long before it has handed out the last one. A checkpoint from before or behind has no
-    state of another shuffle in there. So all of them draw their seeds from one generator: what one
-    saves and restores is then the state of all.
+    state of another shuffle in there. So all of them draw their seeds from one generator.
     """
     again = options.reshuffle_each_iteration
-    if not (again and tf.executing_eagerly()):  # no state, or none of a dataset that is kept
-        return lambda found, buffer: found.shuffle(
-            buffer, seed=options.seed, reshuffle_each_iteration=again
-        )
-    seed, seed2 = random_seed.get_seed(options.seed)
-    with tf.device("CPU:0"):
-        generator = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=True)
-
-    def shuffle(found: tf.data.Dataset, buffer: int) -> tf.data.Dataset:
-        made = _stage(
-            tf.raw_ops.ShuffleDatasetV3,
-            found,
-            found.element_spec,
-            buffer_size=buffer,
-            seed=seed,
-            seed2=seed2,
-            seed_generator=generator.handle,
-            reshuffle_each_iteration=True,
-        )
-        made._generator = generator  # which is deleted with the last of its datasets
-        return made
-
-    return shuffle
+    if again and tf.executing_eagerly():
+        return Shuffle(1, options.seed).shuffled
+    return lambda found, buffer: found.shuffle(
+        buffer, seed=options.seed, reshuffle_each_iteration=again
+    )
 
 
 def in_batches(
@@ -183,6 +226,15 @@ def in_place(
         block_length=tf.constant(1, tf.int64),
         f=step,
     )
+
+
+def when_asked(found: tf.data.Dataset) -> tf.data.Dataset:
+    """The elements of ``found``, which never ends. An iterator of it is made when somebody asks for
+    the first element, as a shuffle makes that of its input: a shuffle in there takes its seeds
+    then."""
+    one = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
+    spec = found.element_spec
+    return in_place(one, _handing_on(), [tf.data.experimental.to_variant(found)], spec)
 
 
 def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
@@ -281,6 +333,14 @@ def _handed_out_together() -> Any:
         )
 
     return concrete(step, tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64))
+
+
+@lru_cache(maxsize=1)
+def _handing_on() -> Any:
+    def step(_: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        return tf.identity(found)
+
+    return concrete(step, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.variant))
 
 
 @lru_cache(maxsize=64)
@@ -402,6 +462,25 @@ def map_traced_in_parallel(
         deterministic={None: "default", True: "true", False: "false"}[deterministic],
         preserve_cardinality=True,
     )
+
+
+def map_traced_in_turn(
+    dataset: tf.data.Dataset, step: Any, given: Sequence[tf.Tensor], spec: Any
+) -> tf.data.Dataset:
+    """As `map_in_place`, of a function that was traced before, and takes what is ``given`` as well.
+    No two calls run at once."""
+    if STAYS_IN_PLACE:
+        return _stage(
+            tf.raw_ops.MapDataset,
+            dataset,
+            spec,
+            other_arguments=list(given),
+            f=step,
+            use_inter_op_parallelism=False,
+            preserve_cardinality=True,
+            force_synchronous=True,
+        )
+    return map_traced_in_parallel(dataset, step, given, spec, 1, deterministic=True)
 
 
 def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

@@ -1,0 +1,282 @@
+/* TfioStoreBeginEpoch and TfioStorePickRecords: the order of an epoch, batch by batch.
+ *
+ * An epoch is int64 [3 + f]: a number that no other has, the two seeds of its shuffle, and its files in
+ * their order. What is picked is int64 [2 + n]: the batch, whose number has a mark, the epoch's number,
+ * and the records: block << 32 | number in the block. [-1] is the end.
+ *
+ * The orders that a kernel keeps are a cache: whoever asks for a batch out of turn (after a restore) gets
+ * it by picking all that come before it once more.
+ */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, getpid */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tensorflow/ops/kernels.h"
+#include "tensorflow/ops/order.h"
+
+enum { EPOCH_ID, EPOCH_SEED, EPOCH_SEED2, EPOCH_FILES };
+
+/* --- TfioStoreBeginEpoch ------------------------------------------------------------------------ */
+
+enum { NAMES, ALL_NAMES, SEEDS, KEY, BEGIN_INPUT_COUNT };
+enum { SEED, SEED2, AGAIN, SEED_COUNT };
+enum { KEY_COUNT = 2, MOST_EPOCHS = 1 << 24 };
+
+/* A number that tells one epoch of one iterator from all others. */
+static int64_t epoch_number(void) {
+    static _Atomic uint64_t begun;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    const uint64_t moment = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    philox dice = philox_new(moment, (uint64_t)getpid() << 32 ^ atomic_fetch_add(&begun, 1));
+    const uint64_t high = philox_next(&dice);
+    return (int64_t)((high << 32 | philox_next(&dice)) & INT64_MAX);
+}
+
+/* The seeds with which an iterator of a shuffle begins: each takes the next two numbers of the dataset's
+ * generator. `key` are the first numbers that TensorFlow draws from the seeds which are sought. */
+static bool find_seeds(kernel_call *now, const int64_t *seeds, const int64_t *key, int64_t *found) {
+    found[0] = seeds[SEED];
+    found[1] = seeds[SEED2];
+    if (!seeds[AGAIN]) return true;
+    philox parent = philox_new((uint64_t)seeds[SEED], (uint64_t)seeds[SEED2]);
+    for (int epoch = 0; epoch < MOST_EPOCHS; epoch++) {
+        found[0] = philox_next(&parent);
+        found[1] = philox_next(&parent);
+        philox child = philox_new((uint64_t)found[0], (uint64_t)found[1]);
+        if (philox_next(&child) == key[0] && philox_next(&child) == key[1]) return true;
+    }
+    return fail(&now->why, TF_INTERNAL,
+                "no epoch of the seeds %" PRId64 " and %" PRId64 " begins with %" PRId64,
+                seeds[SEED], seeds[SEED2], key[0]);
+}
+
+typedef struct {
+    const TF_TString *text;
+    int64_t index;
+} named_file;
+
+static int compare_names(const void *a, const void *b) {
+    const TF_TString *x = ((const named_file *)a)->text, *y = ((const named_file *)b)->text;
+    const size_t m = tf.StringGetSize(x), n = tf.StringGetSize(y);
+    const int order = memcmp(tf.StringGetDataPointer(x), tf.StringGetDataPointer(y), m < n ? m : n);
+    return order != 0 ? order : (m > n) - (m < n);
+}
+
+/* The numbers of the names, as they stand in all names. */
+static bool number_names(kernel_call *now, int64_t *numbers) {
+    const int64_t count = input_count(now, NAMES), all = input_count(now, ALL_NAMES);
+    const TF_TString *names = tf.TensorData(now->inputs[NAMES]);
+    const TF_TString *known = tf.TensorData(now->inputs[ALL_NAMES]);
+    named_file *sorted = calloc((size_t)all + 1, sizeof *sorted);
+    if (sorted == NULL) return fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    for (int64_t i = 0; i < all; i++) sorted[i] = (named_file){&known[i], i};
+    qsort(sorted, (size_t)all, sizeof *sorted, compare_names);
+    bool good = true;
+    for (int64_t i = 0; i < count && good; i++) {
+        const named_file wanted = {&names[i], 0};
+        const named_file *found =
+            bsearch(&wanted, sorted, (size_t)all, sizeof *sorted, compare_names);
+        good = found != NULL || fail(&now->why, TF_INVALID_ARGUMENT,
+                                     "the dataset of file names gave %.*s, which it had not when "
+                                     "the pipeline was made; make it again",
+                                     (int)tf.StringGetSize(&names[i]),
+                                     tf.StringGetDataPointer(&names[i]));
+        if (good) numbers[i] = found->index;
+    }
+    free(sorted);
+    return good;
+}
+
+/* Whether the one name is empty: what comes when there are no more epochs. */
+static bool is_nothing(const kernel_call *now) {
+    const TF_TString *names = tf.TensorData(now->inputs[NAMES]);
+    return input_count(now, NAMES) == 1 && tf.StringGetSize(names) == 0;
+}
+
+static void output_epoch(kernel_call *now, const int64_t *seeds, const int64_t *key) {
+    const bool none = is_nothing(now);
+    const int64_t names = none ? 0 : input_count(now, NAMES);
+    const int64_t files = names > 0 || none ? names : input_count(now, ALL_NAMES);
+    int64_t *epoch = output_numbers(now, 0, EPOCH_FILES + files);
+    if (epoch == NULL) return;
+    epoch[EPOCH_ID] = none ? -1 : epoch_number();
+    epoch[EPOCH_SEED] = epoch[EPOCH_SEED2] = 0;
+    for (int64_t i = 0; i < files; i++) epoch[EPOCH_FILES + i] = i;
+    if (names > 0) number_names(now, epoch + EPOCH_FILES);
+    if (!none && now->why.code == TF_OK) find_seeds(now, seeds, key, epoch + EPOCH_SEED);
+}
+
+void begin_epoch(void *kernel, TF_OpKernelContext *context) {
+    (void)kernel;
+    kernel_call now;
+    const int64_t *seeds = NULL, *key = NULL;
+    if (call_begin(&now, context, BEGIN_INPUT_COUNT) &&
+        input_numbers(&now, SEEDS, SEED_COUNT, &seeds) &&
+        input_numbers(&now, KEY, KEY_COUNT, &key))
+        output_epoch(&now, seeds, key);
+    call_end(&now);
+}
+
+/* --- TfioStorePickRecords ----------------------------------------------------------------------- */
+
+enum { BATCH, EPOCH, PICK_TABLE, PICK_SPANS, PICK_SIZES, PICK_INPUT_COUNT };
+enum { BATCH_SIZE, BUFFER, CYCLE, BLOCK_LENGTH, FILES_KNOWN, MOST_FRESH_BYTES, SIZE_COUNT };
+enum { MAX_ORDERS = 4, TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
+
+typedef struct {
+    int64_t id, next_batch;
+    record_order *order;
+} kept_order;
+
+typedef struct {
+    pthread_mutex_t lock;
+    kept_order kept[MAX_ORDERS]; /* the last one used first */
+} pick_kernel;
+
+void *pick_new(TF_OpKernelConstruction *context) {
+    (void)context;
+    pick_kernel *of = calloc(1, sizeof *of);
+    if (of != NULL) pthread_mutex_init(&of->lock, NULL);
+    return of;
+}
+
+void pick_delete(void *kernel) {
+    pick_kernel *of = kernel;
+    if (of == NULL) return;
+    for (int i = 0; i < MAX_ORDERS; i++) order_delete(of->kept[i].order);
+    pthread_mutex_destroy(&of->lock);
+    free(of);
+}
+
+typedef struct {
+    order_plan plan;
+    const int64_t *sizes;
+    int64_t number, batch, id; /* `number` has the mark */
+} pick_request;
+
+static bool input_pick(kernel_call *now, pick_request *asked) {
+    const int64_t *number = NULL, *epoch = NULL, *table = NULL, *spans = NULL;
+    int64_t length = 0, span_rows = 0;
+    if (!input_numbers(now, BATCH, 1, &number) || !input_rows(now, EPOCH, 1, &epoch, &length) ||
+        !input_rows(now, PICK_TABLE, TABLE_COLUMNS, &table, &asked->plan.blocks) ||
+        !input_rows(now, PICK_SPANS, SPAN_COLUMNS, &spans, &span_rows) ||
+        !input_numbers(now, PICK_SIZES, SIZE_COUNT, &asked->sizes))
+        return false;
+    if (length < EPOCH_FILES || span_rows != asked->plan.blocks || asked->sizes[BATCH_SIZE] < 1)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "such an epoch makes no sense");
+    asked->number = number[0];
+    asked->batch = marked_group(number[0]);
+    asked->id = epoch[EPOCH_ID];
+    asked->plan = (order_plan){.table = (const block_row *)(const void *)table,
+                               .spans = (const span_row *)(const void *)spans,
+                               .blocks = asked->plan.blocks,
+                               .table_files = asked->sizes[FILES_KNOWN],
+                               .files = epoch + EPOCH_FILES,
+                               .file_count = length - EPOCH_FILES,
+                               .cycle = asked->sizes[CYCLE],
+                               .block_length = asked->sizes[BLOCK_LENGTH],
+                               .buffer = asked->sizes[BUFFER],
+                               .seed = (uint64_t)epoch[EPOCH_SEED],
+                               .seed2 = (uint64_t)epoch[EPOCH_SEED2]};
+    return true;
+}
+
+/* Takes the order that stands before the batch out of the kernel, or makes it. */
+static kept_order take_order(pick_kernel *of, kernel_call *now, const pick_request *asked) {
+    kept_order found = {asked->id, 0, NULL};
+    pthread_mutex_lock(&of->lock);
+    for (int i = 0; i < MAX_ORDERS && found.order == NULL; i++)
+        if (of->kept[i].order != NULL && of->kept[i].id == asked->id &&
+            of->kept[i].next_batch == asked->batch) {
+            found = of->kept[i];
+            of->kept[i].order = NULL;
+        }
+    pthread_mutex_unlock(&of->lock);
+    if (found.order == NULL) found.order = order_new(now, &asked->plan);
+    return found;
+}
+
+static void keep_order(pick_kernel *of, kept_order order) {
+    pthread_mutex_lock(&of->lock);
+    int free_place = MAX_ORDERS - 1;
+    for (int i = 0; i < MAX_ORDERS; i++)
+        if (of->kept[i].order == NULL) free_place = i;
+    record_order *surplus = of->kept[free_place].order;
+    memmove(&of->kept[1], &of->kept[0], (size_t)free_place * sizeof of->kept[0]);
+    of->kept[0] = order;
+    pthread_mutex_unlock(&of->lock);
+    order_delete(surplus);
+}
+
+static void pass_batches(kept_order *order, const pick_request *asked) {
+    record_pick passed;
+    for (; order->next_batch < asked->batch; order->next_batch++)
+        for (int64_t i = 0; i < asked->sizes[BATCH_SIZE]; i++)
+            if (!order_next(order->order, &asked->plan, &passed)) return;
+}
+
+static void output_end(kernel_call *now) {
+    int64_t *wanted = output_numbers(now, 0, 1);
+    if (wanted != NULL && output_numbers(now, 1, 0) != NULL) wanted[0] = -1;
+}
+
+/* The batch, and the marked numbers of the blocks that nobody needed before: of so many bytes at most,
+ * since who reads them has only so much room. */
+static void output_batch(kernel_call *now, const pick_request *asked, kept_order *order,
+                         int64_t *picks) {
+    const int64_t mark = asked->number & UINT32_MAX;
+    int64_t count = 0, fresh = 0, nbytes = 0;
+    int64_t *blocks = picks + asked->sizes[BATCH_SIZE];
+    for (record_pick next;
+         count < asked->sizes[BATCH_SIZE] && order_next(order->order, &asked->plan, &next);) {
+        picks[count++] = (int64_t)next.block << 32 | next.index;
+        if (!order_touch(order->order, next.block)) continue;
+        const block_row *row = &asked->plan.table[next.block];
+        nbytes += row->raw_stop - row->raw_start;
+        if (fresh == 0 || nbytes <= asked->sizes[MOST_FRESH_BYTES])
+            blocks[fresh++] = (int64_t)next.block << 32 | mark;
+    }
+    order->next_batch++;
+    if (count == 0) {
+        output_end(now);
+        return;
+    }
+    int64_t *wanted = output_numbers(now, 0, 2 + count);
+    int64_t *begun = output_numbers(now, 1, fresh);
+    if (wanted == NULL || begun == NULL) return;
+    wanted[0] = asked->number;
+    wanted[1] = asked->id;
+    memcpy(wanted + 2, picks, (size_t)count * sizeof *picks);
+    memcpy(begun, blocks, (size_t)fresh * sizeof *blocks);
+}
+
+void pick_records(void *kernel, TF_OpKernelContext *context) {
+    kernel_call now;
+    pick_request asked;
+    if (call_begin(&now, context, PICK_INPUT_COUNT) && input_pick(&now, &asked)) {
+        kept_order order = {0};
+        int64_t *picks = NULL;
+        if (asked.batch < 0) {
+            output_end(&now);
+        } else if ((order = take_order(kernel, &now, &asked)).order != NULL) {
+            const bool restored = order.next_batch < asked.batch;
+            pass_batches(&order, &asked);
+            if (restored) order_forget_touched(order.order);
+            if (asked.sizes[BATCH_SIZE] <= INT32_MAX)
+                picks = malloc((size_t)asked.sizes[BATCH_SIZE] * 2 * sizeof *picks);
+            if (picks != NULL)
+                output_batch(&now, &asked, &order, picks);
+            else
+                fail(&now.why, TF_RESOURCE_EXHAUSTED, "out of memory");
+            keep_order(kernel, order);
+        }
+        free(picks);
+    }
+    call_end(&now);
+}

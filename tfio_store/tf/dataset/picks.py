@@ -1,0 +1,146 @@
+"""Shuffled batches in TensorFlow's own order, parsed or not, each by one call of one op.
+
+    names of files ─┐
+                    ├─ epochs ─ batches of each ─ pick ─ begin to fetch ─ read
+    keys of seeds ──┘
+
+`Dataset.shuffle` and `Dataset.interleave` never look at their elements. So the order of an epoch is
+found without a byte of data (``ext/tensorflow/ops/order.c``): from the seeds that TensorFlow's own
+generator gives it, and the names as TensorFlow's own dataset of names gives them. What is saved of
+an iterator are numbers of batches and the state of that generator.
+
+A block is read when the first of its records is picked. Its other records wait, as they wait in
+TensorFlow's buffer (``ext/tensorflow/ops/held.c``).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfio_store.dataset.model import Dataset
+from tfio_store.tf.dataset import ops, stages
+from tfio_store.tf.dataset.batches import frame_bytes
+from tfio_store.tf.dataset.blocks import BlockReader, fused_columns, in_elements
+from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.spans import MARKS, block_spans
+from tfio_store.tf.dataset.stages import MAPS_CAN_END
+
+__all__ = ["FileTurns", "picked_dataset"]
+
+_CALLS_PER_CORE = 4
+_MOST_FRESH = 32 << 20
+"""Bytes of blocks that are begun for one batch: the first one of a large shuffle needs many."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTurns:
+    """The order in which files are read, as `Dataset.interleave` has it."""
+
+    names: tf.data.Dataset | None = None
+    """string []: the names of the files, in another order each epoch. None: the files in order."""
+    cycle: int = 1
+    """So many files are read in turns …"""
+    block_length: int = 1
+    """… so many records of each."""
+    exact: bool = True
+    """Whether these are TensorFlow's own turns, or some that are as good where it promises none."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one file after the other."""
+        return self.names is None and self.cycle == 1
+
+
+def picked_dataset(
+    dataset: Dataset,
+    options: Options,
+    shuffle: stages.Shuffle,
+    turns: FileTurns,
+    names: list[str],
+) -> tuple[tf.data.Dataset, int]:
+    """Batches of a dataset whose blocks are all known, and how many there are. ``names`` are those
+    of its files, as the dataset of names gives them."""
+    assert options.batch_size is not None
+    shards, index = options.shard or (1, 0)
+    spans = block_spans(dataset).share(index, shards)
+    count = in_elements(int(spans.records.sum()), options)
+    reader = BlockReader(dataset, spans, options, marked=True)
+    ends = MAPS_CAN_END and options.deterministic is not False
+    rows = _rows(shuffle, turns, names, count, reader.mark, ends=ends)
+
+    sizes = [options.batch_size, shuffle.buffer, turns.cycle, turns.block_length]
+    given = [*reader.places, tf.constant([*sizes, len(dataset.shards), _MOST_FRESH], tf.int64)]
+    picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROW, _ROW))
+    nbytes = max(1, int(options.batch_size * frame_bytes(dataset)))
+    begun = reader.begun(picked, nbytes)
+
+    columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
+    calls = max(
+        2, min(_CALLS_PER_CORE * (os.cpu_count() or 1), options.memory_budget // (4 * nbytes))
+    )
+    return reader.picked(begun, columns, calls=calls, ends=ends), count
+
+
+def _rows(
+    shuffle: stages.Shuffle,
+    turns: FileTurns,
+    names: list[str],
+    count: int,
+    mark: int,
+    *,
+    ends: bool,
+) -> tf.data.Dataset:
+    """(marked number of a batch: int64 [], its epoch as `ops.pick_records` takes it), and a -1
+    without end behind them if that ``ends`` them."""
+    if turns.names is None:
+        files = tf.data.Dataset.from_tensors(stages.strings([]))
+    else:
+        files = stages.in_batches(turns.names, max(1, len(names)))
+    if ends:
+        files = files.concatenate(tf.data.Dataset.from_tensors(tf.constant([""])).repeat())
+    if turns.names is not None:
+        files = stages.when_asked(files)
+    epochs = tf.data.Dataset.zip((files, shuffle.keys()))
+    given = [
+        stages.strings([os.fsencode(name) for name in names]),
+        tf.constant([*shuffle.seeds, int(shuffle.again)], tf.int64),
+        tf.constant([mark, count * MARKS + mark, MARKS], tf.int64),
+    ]
+    return stages.in_place(epochs, _beginning(), given, (tf.TensorSpec([], tf.int64), _ROW))
+
+
+_ROW = tf.TensorSpec([None], tf.int64)
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+
+@lru_cache(maxsize=1)
+def _beginning() -> Any:
+    def step(
+        files: tf.Tensor, key: tf.Tensor, names: tf.Tensor, seeds: tf.Tensor, bounds: tf.Tensor
+    ) -> tf.Tensor:
+        epoch = ops.begin_epoch(files, names, seeds, key)
+        none = epoch[0] < 0
+        start, stop, each = tf.unstack(bounds)
+        start, stop = tf.where(none, np.int64(-1), start), tf.where(none, np.int64(0), stop)
+        batches = tf.data.Dataset.range(start, stop, each)
+        epochs = tf.data.Dataset.from_tensors(epoch).repeat()
+        return tf.data.experimental.to_variant(tf.data.Dataset.zip((batches, epochs)))
+
+    three = tf.TensorSpec([3], tf.int64)
+    return stages.concrete(step, _TEXTS, tf.TensorSpec([2], tf.int64), _TEXTS, three, three)
+
+
+@lru_cache(maxsize=1)
+def _picking() -> Any:
+    def step(batch: tf.Tensor, epoch: tf.Tensor, *given: tf.Tensor) -> Any:
+        return ops.pick_records(batch, epoch, *given)
+
+    number, rows = tf.TensorSpec([], tf.int64), tf.TensorSpec([None, None], tf.int64)
+    sizes = tf.TensorSpec([6], tf.int64)
+    return stages.concrete(step, number, _ROW, rows, rows, sizes)
