@@ -34,6 +34,7 @@ from tfio_store.tf.dataset.stages import MAPS_CAN_END
 __all__ = ["FileTurns", "picked_dataset"]
 
 _CALLS_PER_CORE = 4
+_SMALL_BATCH = 256 << 10
 _MOST_FRESH = 32 << 20
 """Bytes of blocks that are begun for one batch: the first one of a large shuffle needs many."""
 
