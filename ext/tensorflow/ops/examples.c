@@ -204,13 +204,22 @@ static void fail_picked(kernel_call *now, const examples_kernel *of, const block
     named_block named;
     char place[MAX_NAME + 64];
     if (input_block(now, asked, &whole, &named) &&
-        run_read(now, asked, &whole, of->settings, &run)) {
+        run_read(now, asked, &whole, of->settings, &run) &&
+        (size_t)(pick & UINT32_MAX) < run.found.count) {
         const int64_t offset = asked->table[block].raw_start +
                                run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
         snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
         decode_fail(fault, place, &now->why);
     }
     run_release(&run);
+}
+
+/* A last batch may have fewer records than there is room for. */
+static size_t picked_count(const blocks_request *asked) {
+    size_t count = 0;
+    while ((int64_t)count < asked->wanted_rows - PICKED && asked->wanted[PICKED + count] >= 0)
+        count++;
+    return count;
 }
 
 void read_picked(void *kernel, TF_OpKernelContext *context) {
@@ -220,17 +229,17 @@ void read_picked(void *kernel, TF_OpKernelContext *context) {
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
         input_request(&now, &asked) && check_marks(&now, &asked, asked.wanted_rows > 0)) {
         held_picks *taken = NULL;
+        const size_t count = picked_count(&asked);
         if (asked.wanted_rows > 0 && asked.wanted[PICKED_BATCH] < 0)
             fail(&now.why, TF_OUT_OF_RANGE, "the end");
         else if (asked.wanted_rows <= PICKED)
             fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
         else
             taken = held_take(of->held, &now, &asked, of->settings, asked.wanted[PICKED_EPOCH],
-                              asked.wanted + PICKED, (size_t)asked.wanted_rows - PICKED);
+                              asked.wanted + PICKED, count);
         decode_fault fault;
         if (taken != NULL &&
-            !output_rows(&now, &of->columns, held_records(taken),
-                         (size_t)asked.wanted_rows - PICKED, &fault) &&
+            !output_rows(&now, &of->columns, held_records(taken), count, &fault) &&
             fault.status != EX_OK)
             fail_picked(&now, of, &asked, asked.wanted[PICKED + fault.record], &fault);
         held_give(taken);

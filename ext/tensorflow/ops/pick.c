@@ -1,8 +1,9 @@
 /* TfioStoreBeginEpoch and TfioStorePickRecords: the order of an epoch, batch by batch.
  *
  * An epoch is int64 [3 + f]: a number that no other has, the two seeds of its shuffle, and its files in
- * their order. What is picked is int64 [2 + n]: the batch, whose number has a mark, the epoch's number,
- * and the records: block << 32 | number in the block. [-1] is the end.
+ * their order. Some batches are picked by a call: int64 [batches, 2 + n]. A row is the batch, whose number
+ * has a mark, the epoch's number, and the records: block << 32 | number in the block. -1 stands for a
+ * record where a last batch has fewer, and in the place of the batch for the end.
  *
  * The orders that a kernel keeps are a cache: whoever asks for a batch out of turn (after a restore) gets
  * it by picking all that come before it once more.
@@ -126,7 +127,8 @@ void begin_epoch(void *kernel, TF_OpKernelContext *context) {
 /* --- TfioStorePickRecords ----------------------------------------------------------------------- */
 
 enum { BATCH, EPOCH, PICK_TABLE, PICK_SPANS, PICK_SIZES, PICK_INPUT_COUNT };
-enum { BATCH_SIZE, BUFFER, CYCLE, BLOCK_LENGTH, FILES_KNOWN, MOST_FRESH_BYTES, SIZE_COUNT };
+enum { BATCH_SIZE, BATCHES, ALL_BATCHES, BUFFER, CYCLE, BLOCK_LENGTH, FILES_KNOWN, MOST_FRESH_BYTES, SIZE_COUNT };
+enum { MOST_PICKED = 1 << 24 }; /* by one call */
 enum { MAX_ORDERS = 4, TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
 typedef struct {
@@ -168,7 +170,9 @@ static bool input_pick(kernel_call *now, pick_request *asked) {
         !input_rows(now, PICK_SPANS, SPAN_COLUMNS, &spans, &span_rows) ||
         !input_numbers(now, PICK_SIZES, SIZE_COUNT, &asked->sizes))
         return false;
-    if (length < EPOCH_FILES || span_rows != asked->plan.blocks || asked->sizes[BATCH_SIZE] < 1)
+    const int64_t size = asked->sizes[BATCH_SIZE], batches = asked->sizes[BATCHES];
+    if (length < EPOCH_FILES || span_rows != asked->plan.blocks || size < 1 || batches < 1 ||
+        size > MOST_PICKED || batches > MOST_PICKED / size)
         return fail(&now->why, TF_INVALID_ARGUMENT, "such an epoch makes no sense");
     asked->number = number[0];
     asked->batch = marked_group(number[0]);
@@ -221,39 +225,51 @@ static void pass_batches(kept_order *order, const pick_request *asked) {
             if (!order_next(order->order, &asked->plan, &passed)) return;
 }
 
-static void output_end(kernel_call *now) {
-    int64_t *wanted = output_numbers(now, 0, 1);
-    if (wanted != NULL && output_numbers(now, 1, 0) != NULL) wanted[0] = -1;
+/* One row, of `width` numbers. Blocks that nobody needed before go to `fresh`. False: the end. */
+static bool pick_batch(const pick_request *asked, kept_order *order, int64_t *row, int64_t width,
+                       int64_t *fresh, int64_t *fresh_count) {
+    int64_t count = 2;
+    record_pick next;
+    const bool more = order->next_batch < asked->sizes[ALL_BATCHES];
+    for (; more && count < width && order_next(order->order, &asked->plan, &next); count++) {
+        row[count] = (int64_t)next.block << 32 | next.index;
+        if (order_touch(order->order, next.block)) fresh[(*fresh_count)++] = next.block;
+    }
+    const bool any = count > 2;
+    row[0] = any ? (order->next_batch << MARK_BITS) | (asked->number & UINT32_MAX) : -1;
+    row[1] = asked->id;
+    for (; count < width; count++) row[count] = -1;
+    order->next_batch++;
+    return any;
 }
 
-/* The batch, and the marked numbers of the blocks that nobody needed before: of so many bytes at most,
- * since who reads them has only so much room. */
-static void output_batch(kernel_call *now, const pick_request *asked, kept_order *order,
-                         int64_t *picks) {
-    const int64_t mark = asked->number & UINT32_MAX;
-    int64_t count = 0, fresh = 0, nbytes = 0;
-    int64_t *blocks = picks + asked->sizes[BATCH_SIZE];
-    for (record_pick next;
-         count < asked->sizes[BATCH_SIZE] && order_next(order->order, &asked->plan, &next);) {
-        picks[count++] = (int64_t)next.block << 32 | next.index;
-        if (!order_touch(order->order, next.block)) continue;
-        const block_row *row = &asked->plan.table[next.block];
+/* The marked numbers of blocks: of so many bytes at most, since who reads them has only so much room. */
+static void output_fresh(kernel_call *now, const pick_request *asked, const int64_t *fresh,
+                         int64_t count) {
+    int64_t nbytes = 0, some = 0;
+    for (; some < count; some++) {
+        const block_row *row = &asked->plan.table[fresh[some]];
         nbytes += row->raw_stop - row->raw_start;
-        if (fresh == 0 || nbytes <= asked->sizes[MOST_FRESH_BYTES])
-            blocks[fresh++] = (int64_t)next.block << 32 | mark;
+        if (some > 0 && nbytes > asked->sizes[MOST_FRESH_BYTES]) break;
     }
-    order->next_batch++;
-    if (count == 0) {
-        output_end(now);
-        return;
+    int64_t *begun = output_numbers(now, 1, some);
+    for (int64_t i = 0; begun != NULL && i < some; i++)
+        begun[i] = fresh[i] << MARK_BITS | (asked->number & UINT32_MAX);
+}
+
+static void output_batches(kernel_call *now, const pick_request *asked, kept_order *order) {
+    const int64_t rows = order == NULL ? 1 : asked->sizes[BATCHES];
+    const int64_t dims[2] = {rows, 2 + asked->sizes[BATCH_SIZE]};
+    int64_t *wanted = output_tensor(now, 0, TF_INT64, dims, 2), fresh_count = 0;
+    int64_t *fresh = malloc((size_t)(rows * dims[1]) * sizeof *fresh);
+    if (fresh == NULL) fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (wanted != NULL && fresh != NULL) {
+        for (int64_t i = 0; i < rows * dims[1]; i++) wanted[i] = -1;
+        for (int64_t i = 0; i < rows && order != NULL; i++)
+            if (!pick_batch(asked, order, wanted + i * dims[1], dims[1], fresh, &fresh_count)) break;
+        output_fresh(now, asked, fresh, fresh_count);
     }
-    int64_t *wanted = output_numbers(now, 0, 2 + count);
-    int64_t *begun = output_numbers(now, 1, fresh);
-    if (wanted == NULL || begun == NULL) return;
-    wanted[0] = asked->number;
-    wanted[1] = asked->id;
-    memcpy(wanted + 2, picks, (size_t)count * sizeof *picks);
-    memcpy(begun, blocks, (size_t)fresh * sizeof *blocks);
+    free(fresh);
 }
 
 void pick_records(void *kernel, TF_OpKernelContext *context) {
@@ -261,22 +277,15 @@ void pick_records(void *kernel, TF_OpKernelContext *context) {
     pick_request asked;
     if (call_begin(&now, context, PICK_INPUT_COUNT) && input_pick(&now, &asked)) {
         kept_order order = {0};
-        int64_t *picks = NULL;
         if (asked.batch < 0) {
-            output_end(&now);
+            output_batches(&now, &asked, NULL);
         } else if ((order = take_order(kernel, &now, &asked)).order != NULL) {
             const bool restored = order.next_batch < asked.batch;
             pass_batches(&order, &asked);
             if (restored) order_forget_touched(order.order);
-            if (asked.sizes[BATCH_SIZE] <= INT32_MAX)
-                picks = malloc((size_t)asked.sizes[BATCH_SIZE] * 2 * sizeof *picks);
-            if (picks != NULL)
-                output_batch(&now, &asked, &order, picks);
-            else
-                fail(&now.why, TF_RESOURCE_EXHAUSTED, "out of memory");
+            output_batches(&now, &asked, &order);
             keep_order(kernel, order);
         }
-        free(picks);
     }
     call_end(&now);
 }

@@ -10,14 +10,15 @@ enum { SLOTS_OF_SLAB = 16, SMALLEST_SLAB = 64 << 10 };
 
 struct slab {
     slab *newer, *older; /* of its class's list, while it has a free slot */
-    void *free; /* a list through the first word of each free slot */
-    size_t taken, slots;
-    size_t class, capacity;
+    size_t slots, free_slots; /* all, and those whose numbers are on the stack */
+    size_t class, slot_size, capacity;
+    uint16_t *free; /* the stack: what waits for a record is not touched */
+    char *first;
 };
 
 static size_t class_of(size_t nbytes, size_t *rounded) {
-    size_t bits = SMALLEST_BITS;
-    while (((size_t)2 << bits) <= nbytes) bits++;
+    const size_t least = nbytes >> SMALLEST_BITS != 0 ? nbytes : (size_t)1 << SMALLEST_BITS;
+    const size_t bits = 63 - (size_t)__builtin_clzll(least);
     const size_t step = (size_t)1 << (bits - STEP_BITS), base = (size_t)1 << bits;
     const size_t steps = nbytes > base ? (nbytes - base + step - 1) / step : 0;
     *rounded = base + steps * step;
@@ -40,19 +41,33 @@ static void unlink_slab(record_slots *all, slab *of) {
 }
 
 static slab *slab_new(record_slots *all, size_t class, size_t slot_size) {
-    size_t capacity = 0, nbytes = slot_size * SLOTS_OF_SLAB + sizeof(slab);
+    size_t capacity = 0, nbytes = (slot_size + sizeof(uint16_t)) * SLOTS_OF_SLAB + sizeof(slab);
     slab *of = pool_take(nbytes > SMALLEST_SLAB ? nbytes : SMALLEST_SLAB, &capacity);
     if (of == NULL) return NULL;
-    const size_t slots = (capacity - sizeof *of) / slot_size;
-    *of = (slab){.slots = slots, .class = class, .capacity = capacity};
-    char *at = (char *)(of + 1);
-    for (size_t i = slots; i-- > 0;) {
-        void **slot = (void **)(void *)(at + i * slot_size);
-        *slot = of->free;
-        of->free = slot;
-    }
+    const size_t slots = (capacity - sizeof *of) / (slot_size + sizeof *of->free);
+    *of = (slab){.slots = slots < UINT16_MAX ? slots : UINT16_MAX,
+                 .class = class,
+                 .slot_size = slot_size,
+                 .capacity = capacity,
+                 .first = (char *)(of + 1)};
+    of->free = (uint16_t *)(void *)(of->first + of->slots * slot_size);
+    for (size_t i = 0; i < of->slots; i++) of->free[i] = (uint16_t)(of->slots - 1 - i);
+    of->free_slots = of->slots;
     link_slab(all, of);
     return of;
+}
+
+static void *take_slot(record_slots *all, slab *of) {
+    if (--of->free_slots == 0) unlink_slab(all, of);
+    return of->first + of->free[of->free_slots] * of->slot_size;
+}
+
+static void give_slot(record_slots *all, slab *of, const char *slot) {
+    of->free[of->free_slots] = (uint16_t)((size_t)(slot - of->first) / of->slot_size);
+    if (of->free_slots++ == 0) link_slab(all, of);
+    if (of->free_slots < of->slots) return;
+    unlink_slab(all, of);
+    pool_give(of, of->capacity);
 }
 
 /* ------------------------------------------------------------------------------------------------ */
@@ -69,9 +84,7 @@ record_slot *slots_take(record_slots *all, size_t size) {
         const size_t class = class_of(nbytes, &slot_size);
         home = all->open[class] != NULL ? all->open[class] : slab_new(all, class, slot_size);
         if (home == NULL) return NULL;
-        slot = home->free;
-        home->free = *(void **)home->free;
-        if (++home->taken == home->slots) unlink_slab(all, home);
+        slot = take_slot(all, home);
     }
     if (slot == NULL) return NULL;
     slot->home = home;
@@ -81,16 +94,8 @@ record_slot *slots_take(record_slots *all, size_t size) {
 
 void slots_give(record_slots *all, record_slot *slot) {
     if (slot == NULL) return;
-    slab *home = slot->home;
-    if (home == NULL) {
+    if (slot->home == NULL)
         free(slot);
-        return;
-    }
-    *(void **)(void *)slot = home->free;
-    home->free = slot;
-    if (home->taken-- == home->slots) link_slab(all, home);
-    if (home->taken == 0) {
-        unlink_slab(all, home);
-        pool_give(home, home->capacity);
-    }
+    else
+        give_slot(all, slot->home, (const char *)slot);
 }

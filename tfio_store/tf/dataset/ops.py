@@ -181,18 +181,18 @@ def begin_epoch(
 def pick_records(
     batch: tf.Tensor, epoch: tf.Tensor, table: tf.Tensor, spans: tf.Tensor, sizes: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The records of a marked batch, in the order in which TensorFlow reads and shuffles files:
-    (for `read_picked`: int64 [2 + n]; marked numbers of the blocks that are needed for the first
-    time: int64 [k]). Batches are to be asked for in turn.
+    """The records of some batches from a marked one on, in the order in which TensorFlow reads and
+    shuffles files: (rows for `read_picked`: int64 [batches, 2 + n]; marked numbers of the blocks
+    that are needed for the first time: int64 [k]). They are to be asked for in turn.
 
-    ``table`` and ``spans`` are those of `Blocks`, a span for each block. ``sizes``, int64 [6]:
-    records of a batch, and of the shuffle's buffer; files that are read in turns, and the records
-    of a turn; files of the table; bytes of blocks that are told at a time. There is no such op but
-    the bridge's.
+    ``table`` and ``spans`` are those of `Blocks`, a span for each block. ``sizes``, int64 [8]:
+    records of a batch, batches of a call and of the epoch, records of the shuffle's buffer; files that are read in
+    turns, and the records of a turn; files of the table; bytes of blocks that are told at a time.
+    There is no such op but the bridge's.
     """
     given = {"batch": batch, "epoch": epoch, "table": table, "spans": spans, "sizes": sizes}
     wanted, fresh = op_def_library.apply_op("TfioStorePickRecords", **given)
-    wanted.set_shape([None])
+    wanted.set_shape([None, None])
     fresh.set_shape([None])
     return wanted, fresh
 

@@ -35,6 +35,9 @@ __all__ = ["FileTurns", "picked_dataset"]
 
 _CALLS_PER_CORE = 4
 _SMALL_BATCH = 256 << 10
+_PICKED_AT_ONCE = 4096
+"""Records that are picked by one call, which takes as long as picking hundreds."""
+_SMALL_BATCH = 256 << 10
 _MOST_FRESH = 32 << 20
 """Bytes of blocks that are begun for one batch: the first one of a large shuffle needs many."""
 
@@ -73,32 +76,40 @@ def picked_dataset(
     count = in_elements(int(spans.records.sum()), options)
     reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
-    rows = _rows(shuffle, turns, names, count, reader.mark, ends=ends)
+    together = max(1, _PICKED_AT_ONCE // options.batch_size)
+    rows = _rows(shuffle, turns, names, range(0, count, together), reader.mark, ends=ends)
 
-    sizes = [options.batch_size, shuffle.buffer, turns.cycle, turns.block_length]
-    given = [*reader.places, tf.constant([*sizes, len(dataset.shards), _MOST_FRESH], tf.int64)]
-    picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROW, _ROW))
+    mixed = [options.batch_size, together, count, shuffle.buffer]
+    read = [turns.cycle, turns.block_length, len(dataset.shards)]
+    given = [*reader.places, tf.constant([*mixed, *read, _MOST_FRESH], tf.int64)]
+    picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROWS, _ROW))
     nbytes = max(1, int(options.batch_size * frame_bytes(dataset)))
-    begun = reader.begun(picked, nbytes)
+    begun = reader.begun(picked, nbytes * together)
+    batches = stages.in_place(begun, _one_by_one(), [], _ROW)
 
     columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
-    calls = max(
-        2, min(_CALLS_PER_CORE * (os.cpu_count() or 1), options.memory_budget // (4 * nbytes))
-    )
-    return reader.picked(begun, columns, calls=calls, ends=ends), count
+    return reader.picked(batches, columns, calls=_calls(nbytes, options), ends=ends), count
+
+
+def _calls(nbytes: int, options: Options) -> int:
+    """Calls at once, of batches of so many bytes: more than the cores, so that none waits for the
+    slowest, if that takes little memory."""
+    cores = os.cpu_count() or 1
+    several = _CALLS_PER_CORE * cores if nbytes < _SMALL_BATCH else cores + 1
+    return max(2, min(several, options.memory_budget // (4 * nbytes)))
 
 
 def _rows(
     shuffle: stages.Shuffle,
     turns: FileTurns,
     names: list[str],
-    count: int,
+    batches: range,
     mark: int,
     *,
     ends: bool,
 ) -> tf.data.Dataset:
-    """(marked number of a batch: int64 [], its epoch as `ops.pick_records` takes it), and a -1
-    without end behind them if that ``ends`` them."""
+    """(marked number of one of the ``batches``: int64 [], its epoch as `ops.pick_records` takes
+    it), and a -1 without end behind them if that ``ends`` them."""
     if turns.names is None:
         files = tf.data.Dataset.from_tensors(stages.strings([]))
     else:
@@ -111,12 +122,13 @@ def _rows(
     given = [
         stages.strings([os.fsencode(name) for name in names]),
         tf.constant([*shuffle.seeds, int(shuffle.again)], tf.int64),
-        tf.constant([mark, count * MARKS + mark, MARKS], tf.int64),
+        tf.constant([mark, batches.stop * MARKS, batches.step * MARKS], tf.int64),
     ]
     return stages.in_place(epochs, _beginning(), given, (tf.TensorSpec([], tf.int64), _ROW))
 
 
 _ROW = tf.TensorSpec([None], tf.int64)
+_ROWS = tf.TensorSpec([None, None], tf.int64)
 _TEXTS = tf.TensorSpec([None], tf.string)
 
 
@@ -142,6 +154,14 @@ def _picking() -> Any:
     def step(batch: tf.Tensor, epoch: tf.Tensor, *given: tf.Tensor) -> Any:
         return ops.pick_records(batch, epoch, *given)
 
-    number, rows = tf.TensorSpec([], tf.int64), tf.TensorSpec([None, None], tf.int64)
-    sizes = tf.TensorSpec([6], tf.int64)
-    return stages.concrete(step, number, _ROW, rows, rows, sizes)
+    number, sizes = tf.TensorSpec([], tf.int64), tf.TensorSpec([8], tf.int64)
+    return stages.concrete(step, number, _ROW, _ROWS, _ROWS, sizes)
+
+
+@lru_cache(maxsize=1)
+def _one_by_one() -> Any:
+    def step(rows: tf.Tensor, fresh: tf.Tensor) -> tf.Tensor:
+        del fresh
+        return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
+
+    return stages.concrete(step, _ROWS, _ROW)
