@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import os
 import threading
@@ -85,6 +86,8 @@ _LOCAL = _Reached(Storage(), by_us=False)
 _patch = _Patch()
 _UNREADABLE = (OSError, TypeError, ValueError, TFIOStoreError)
 """TensorFlow says in its own words what is wrong."""
+
+_ARGUMENTS = inspect.signature(TFRecordDatasetV2.__init__)
 
 _lock = threading.Lock()
 _asked = 0
@@ -177,6 +180,10 @@ class _OneReader(tf.data.Dataset):  # type: ignore[misc]
 
 def _new(cls: Any, *given: Any, **named: Any) -> Any:
     if not _asked or cls is not TFRecordDatasetV2 or _patch.native:
+        return object.__new__(cls)
+    try:
+        _ARGUMENTS.bind(None, *given, **named)
+    except TypeError:  # TensorFlow says it of its own class
         return object.__new__(cls)
     made = (_planned if tf.executing_eagerly() else _of_one_name)(*given, **named)
     if made is None:

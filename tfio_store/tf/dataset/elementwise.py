@@ -38,6 +38,10 @@ class Rows:
     shape: tf.TensorShape
 
     @property
+    def dtype(self) -> tf.DType:
+        return self.tensor.dtype
+
+    @property
     def dims(self) -> list[int]:
         if not self.shape.is_fully_defined():
             raise NotElementwise("a shape is not known before it runs")
@@ -61,6 +65,21 @@ _BROADCAST = frozenset([
     "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual",
     "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift",
 ])  # fmt: skip
+_BITS_DIFFER = {
+    **dict.fromkeys(
+        ["Maximum", "Minimum", "Relu", "Relu6", "Sign"],
+        frozenset([tf.float16, tf.float32, tf.float64, tf.bfloat16]),
+    ),
+    **dict.fromkeys(
+        [
+            "Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "FloorDiv", "TruncateDiv",
+            "Square", "SquaredDifference", "Floor", "Ceil", "Round", "Rint", "FloorMod", "Mod",
+        ],
+        frozenset([tf.bfloat16]),
+    ),
+}  # fmt: skip
+"""Of special values (zeros with a sign, NaN, denormals) these give other bits where the processor
+takes several at a time, as it does in a batch."""
 _RESHAPES = frozenset(["Reshape", "ExpandDims", "Squeeze"])
 _OTHERS = frozenset(
     ["Cast", "DecodeRaw", "Transpose", "Pack", "ConcatV2", "OneHot", "StridedSlice", "Unpack"]
@@ -164,6 +183,9 @@ class _Walk:
 
     def _batched(self, op: Any, inputs: list[_Value], out: tf.Tensor) -> tf.Tensor:
         kind = op.type
+        if inputs[0].dtype in _BITS_DIFFER.get(kind, ()):
+            name = inputs[0].dtype.name
+            raise NotElementwise(f"{kind} of {name} has other bits in a batch for special values")
         if kind in _SAME:
             return _again(op, [inputs[0].tensor], out)
         if kind == "Cast":

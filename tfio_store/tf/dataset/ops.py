@@ -186,9 +186,9 @@ def pick_records(
     that are needed for the first time: int64 [k]). They are to be asked for in turn.
 
     ``table`` and ``spans`` are those of `Blocks`, a span for each block. ``sizes``, int64 [8]:
-    records of a batch, batches of a call and of the epoch, records of the shuffle's buffer; files that are read in
-    turns, and the records of a turn; files of the table; bytes of blocks that are told at a time.
-    There is no such op but the bridge's.
+    records of a batch, batches of a call and of the epoch, records of the shuffle's buffer; files
+    that are read in turns, and the records of a turn; files of the table; bytes of blocks that are
+    told at a time. There is no such op but the bridge's.
     """
     given = {"batch": batch, "epoch": epoch, "table": table, "spans": spans, "sizes": sizes}
     wanted, fresh = op_def_library.apply_op("TfioStorePickRecords", **given)

@@ -66,6 +66,9 @@ __all__ = ["Plan", "PlannedDataset", "integer"]
 _Step = Callable[[tf.data.Dataset], tf.data.Dataset]
 _TF = tf.data.Dataset
 _FILE = tf.data.experimental.AutoShardPolicy.FILE
+_FILE_POLICIES = (ShardingPolicy.FILE, ShardingPolicy.FILE_OR_DATA, ShardingPolicy.HINT)
+"""These share out files, which blocks have none of."""
+_DATA_POLICIES = (ShardingPolicy.DYNAMIC, ShardingPolicy.DATA)
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         if num_parallel_calls is None:
             known = deterministic is None
         else:
-            known = integer(num_parallel_calls) is not None
+            calls = integer(num_parallel_calls)
+            known = calls is not None and (calls > 0 or calls == tf.data.AUTOTUNE)
             known = known and deterministic in (None, True, False)
         if plan is None or given or not known or (plan.batch and plan.function):
             return self._behind("map", map_func, num_parallel_calls, deterministic, *others, **more)
@@ -271,7 +275,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         return self._on_records("take", count, name, known=integer(count) is not None)
 
     def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
-        return self._on_records("skip", count, name, known=integer(count) is not None)
+        # behind a map, TensorFlow runs the function on what is passed over, which may be an error
+        known = integer(count) is not None
+        return self._on_records("skip", count, name, known=known, mapped=False)
 
     def cache(self, filename: Any = "", name: str | None = None) -> tf.data.Dataset:
         known = isinstance(filename, str)
@@ -303,8 +309,10 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         return found
 
     def apply(self, transformation_func: Any) -> tf.data.Dataset:
-        if _shares_files(transformation_func):
+        if _shares_out(transformation_func, _FILE_POLICIES):
             return _TF.apply(self._plain(), transformation_func)
+        if self._is_shuffled() and _shares_out(transformation_func, _DATA_POLICIES):
+            return _TF.apply(self._plain(), transformation_func)  # one order has no shares
         if _is_made_by(transformation_func, "assert_cardinality"):
             return self._on_records("apply", transformation_func)
         plan, parser = self._open_plan(batched=True), _parser_of(transformation_func)
@@ -314,6 +322,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         return self.map(lambda records: tf.io.parse_example(records, features), *how)
 
     def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> tf.data.Dataset:
+        if self._is_shuffled():  # in TensorFlow's order without the records that damage takes
+            return _TF.ignore_errors(self._plain(), log_warning, name)
         dataset = self if self._is_fused() else self._past_damage()
         if dataset is self:
             return self._behind("ignore_errors", log_warning, name)
@@ -444,6 +454,11 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         node._build()
         return node._plan is not None and node._plan.batch is not None and not node._why
 
+    def _is_shuffled(self) -> bool:
+        """Whether an op makes shuffled batches, here or before."""
+        shuffled = self._plan is not None and self._plan.shuffle is not None
+        return shuffled or (self._before is not None and self._before._is_shuffled())
+
     def _past_damage(self) -> tf.data.Dataset:
         """The same steps over a reader that goes on behind damage. One that does not would give the
         same error for good, since a scan that fails stays where it is."""
@@ -514,13 +529,11 @@ def _parser_of(transformation: Any) -> list[Any] | None:
     return [named[name] for name in wanted] if named.keys() >= set(wanted) else None
 
 
-def _shares_files(transformation: Any) -> bool:
-    """Whether it is tf.data service with a policy that shares out files, which blocks have none
-    of."""
+def _shares_out(transformation: Any, policies: tuple[Any, ...]) -> bool:
+    """Whether it is tf.data service with one of these policies."""
     if "data_service_ops" not in getattr(transformation, "__module__", ""):
         return False
     cells = getattr(transformation, "__closure__", None) or ()
-    policies = (ShardingPolicy.FILE, ShardingPolicy.FILE_OR_DATA, ShardingPolicy.HINT)
     return any(
         isinstance(cell.cell_contents, ShardingPolicy) and cell.cell_contents in policies
         for cell in cells
