@@ -26,9 +26,9 @@ def write(folder: Path, sizes: list[int], name: str = "f", length: int = 40) -> 
     for i, size in enumerate(sizes):
         files.append(str(folder / f"{name}{i}"))
         with tf.io.TFRecordWriter(files[-1]) as writer:
-            for number in range(number, number + size):
+            for _ in range(size):
                 writer.write(b"%06d" % number + bytes(number % length))
-        number += size > 0
+                number += 1
     return files
 
 
@@ -70,7 +70,8 @@ CHAINS: dict[str, Chain] = {
         read(files).shuffle(100, seed=7, reshuffle_each_iteration=False).batch(32)),
     "epochs": lambda read, _, files: read(files).shuffle(100, seed=7).batch(32).repeat(3),
     "no rest": lambda read, _, files: read(files).shuffle(99, 7).batch(32, True).repeat(3),
-    "read ahead": lambda read, _, files: read(files).prefetch(4).shuffle(50, 3).batch(32).prefetch(2),
+    "read ahead": lambda read, _, files: (
+        read(files).prefetch(4).shuffle(50, 3).batch(32).prefetch(2)),
     "files in turns": lambda read, _, files: (
         read(files, num_parallel_reads=3).shuffle(100, seed=7).batch(32)),
     "interleave": lambda read, _, files: (

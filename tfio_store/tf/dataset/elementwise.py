@@ -189,8 +189,10 @@ class _Walk:
         if kind in _SAME:
             return _again(op, [inputs[0].tensor], out)
         if kind == "Cast":
-            if inputs[0].tensor.dtype.is_floating and not out.dtype.is_floating:
+            if inputs[0].dtype.is_floating and not out.dtype.is_floating:
                 raise NotElementwise("a cast of numbers that may not fit")
+            if out.dtype == tf.bfloat16:
+                raise NotElementwise("a cast to bfloat16 has other bits in a batch for NaN")
             return _again(op, [inputs[0].tensor], out)
         if kind == "DecodeRaw":
             inputs[0].dims  # noqa: B018  (fails if they are not known)
