@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--report", type=Path, help="writes the figures to the end of this page")
-    parser.add_argument("--only", choices=["chains"], help="cases of this kind alone")
+    parser.add_argument("--only", choices=["chains", "sequences"], help="cases of this kind alone")
     args = parser.parse_args()
     if args.seed is not None:
         sys.exit(0 if run_one(args.seed, args.only) else 1)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from tests.differential import chains, damage, killed, pipelines, readers, schemas, tfdata
+from tests.differential import (
+    chains,
+    damage,
+    killed,
+    pipelines,
+    readers,
+    schemas,
+    sequences,
+    tfdata,
+)
 from tests.differential.draw import Draw
 from tests.differential.sources import World
 
@@ -23,6 +32,7 @@ KINDS: dict[str, tuple[Check, float]] = {
     "killed": (killed.check_killed, 0.05),
     "schema": (schemas.check_schema, 2.5),
     "chains": (chains.check_chains, 3),
+    "sequences": (sequences.check_sequences, 3),
     "tensorflow": (pipelines.check_against_tensorflow, 2),
     "list_files": (pipelines.check_list_files, 0.7),
     "auto_shard": (pipelines.check_auto_shard, 0.5),

@@ -25,7 +25,6 @@ import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.tf.dataset import ops, stages
-from tfio_store.tf.dataset.batches import frame_bytes
 from tfio_store.tf.dataset.blocks import BlockReader, fused_columns, in_elements
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.spans import MARKS, block_spans
@@ -73,7 +72,8 @@ def picked_dataset(
     assert options.batch_size is not None
     shards, index = options.shard or (1, 0)
     spans = block_spans(dataset).share(index, shards)
-    count = in_elements(int(spans.records.sum()), options)
+    records = int(spans.records.sum())
+    count = in_elements(records, options)
     reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
     together = max(1, _PICKED_AT_ONCE // options.batch_size)
@@ -83,7 +83,7 @@ def picked_dataset(
     read = [turns.cycle, turns.block_length, len(dataset.shards)]
     given = [*reader.places, tf.constant([*mixed, *read, _MOST_FRESH], tf.int64)]
     picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROWS, _ROW))
-    nbytes = max(1, int(options.batch_size * frame_bytes(dataset)))
+    nbytes = max(1, options.batch_size * spans.nbytes // max(1, records))
     begun = reader.begun(picked, nbytes * together)
     batches = stages.in_place(begun, _one_by_one(), [], _ROW)
 

@@ -96,11 +96,14 @@ class Spans:
         """Every ``count``-th block, whole, from this ``index`` on."""
         return self if count == 1 else _whole(self.table[index::count], self.files)
 
+    @property
+    def nbytes(self) -> int:
+        """The uncompressed bytes of the blocks."""
+        return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum())
+
     def mean_group(self) -> int:
         """The mean group's uncompressed bytes."""
-        return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum()) // max(
-            self.count, 1
-        )
+        return self.nbytes // max(self.count, 1)
 
     def largest_group(self) -> int:
         """The uncompressed bytes of the blocks that the largest group touches."""
