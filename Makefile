@@ -148,7 +148,7 @@ test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions u
 	rm -rf build/asan/strings && mkdir -p build/asan/strings
 	scripts/asan.sh -m tests.tf.programs.strings strings
 	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" $(addprefix tests/tf/test_,batches.py dataset.py \
-		dataset_storage.py training_op.py training_op_parsing.py \
+		dataset_storage.py raw_ops.py training_op.py training_op_parsing.py \
 		training_op_sequences.py)
 
 ##@ Release

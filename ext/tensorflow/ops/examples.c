@@ -78,10 +78,10 @@ static void fail_record(kernel_call *now, const blocks_request *asked, const rec
     const span_row *span = NULL;
     int64_t offset = 0;
     named_block named;
-    char place[MAX_NAME + 64];
-    if (!window_place(of, asked, record, &span, &offset) || !input_block(now, asked, span, &named))
-        return;
-    snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
+    char place[MAX_NAME + 64] = "a record";
+    if (window_place(of, now, asked, record, &span, &offset) &&
+        input_block(now, asked, span, &named))
+        snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
     decode_fail(fault, place, &now->why);
 }
 
@@ -140,13 +140,6 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
 enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
 enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
 
-static bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
-    int64_t n = 0;
-    return input_rows(now, input, 1, numbers, &n) &&
-           (n == count || fail(&now->why, TF_INVALID_ARGUMENT,
-                               "input %d is not %" PRId64 " numbers", input, count));
-}
-
 /* [window, batch, seed] for each batch of a window, whose number has a mark. */
 void window_rows(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
@@ -157,7 +150,8 @@ void window_rows(void *kernel, TF_OpKernelContext *context) {
         input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes)) {
         const int64_t number = marked_group(window[0]);
         const bool whole = 0 <= number && number < sizes[WINDOWS];
-        const int64_t batches = sizes[number == sizes[WINDOWS] - 1 ? IN_LAST : PER_WINDOW];
+        const bool last = whole && number == sizes[WINDOWS] - 1;
+        const int64_t batches = sizes[last ? IN_LAST : PER_WINDOW];
         const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
         int64_t *rows = dims[0] < 0 ? NULL : output_tensor(&now, 0, TF_INT64, dims, 2);
         for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
