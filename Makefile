@@ -272,7 +272,8 @@ protocol: $(VENV)/.dev ## the commit protocol over a simulated store, in every o
 
 FUZZ_SECONDS ?= 1200
 
-fuzz: $(FUZZERS) $(VENV)/.dev ## fuzz framing, files, Examples and metadata on all cores, FUZZ_SECONDS in all; findings go to build/
+fuzz: $(FUZZERS) $(VENV)/.dev ## fuzz framing, files, Examples, metadata and ops on all cores, FUZZ_SECONDS in all; findings go to build/
+	@scripts/asan.sh -c pass
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGUMENTS)
 
 fuzz-short: ## the kept corpora and half a minute more; passed by where there is no clang

@@ -4,6 +4,8 @@ what is read or written outside of a tensor; `tests/fuzz/raw_ops.py` draws more 
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
+from tests.fuzz.raw_calls import Sound  # noqa: E402
 from tests.tf.raw_call import SETTINGS, call, request  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
 from tfio_store.tf.dataset.columns import columns_of  # noqa: E402
@@ -40,15 +43,15 @@ def refused(op: str, inputs: dict[str, Any], **attributes: Any) -> str:
     return str(told.value)
 
 
-def read_request(op: str, **given: Any) -> str:
+def read_request(op: str, *, skip_corrupt: bool = False, **given: Any) -> str:
     """What a call of an op that reads blocks says that must fail."""
-    inputs, attributes = request(**given), {}
+    inputs, attributes = request(**given), dict[str, Any](skip_corrupt=skip_corrupt)
     if op == "TfioStoreReadBlocks":
         inputs["seed"] = tf.zeros([0], tf.int64)
     if op == "TfioStoreAwaitBlocks":
         inputs["attempt"] = tf.constant(0, tf.int64)
     if op == "TfioStoreReadExamples":
-        attributes = {"batch_size": 4, "columns": b"", "Tout": [tf.string]}
+        attributes |= {"batch_size": 4, "columns": b"", "Tout": [tf.string]}
     return refused(op, inputs, **attributes)
 
 
@@ -201,3 +204,16 @@ def test_names_to_show_are_no_matrix(tmp_path: Path) -> None:
 def test_a_name_ends_where_it_ends() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="NUL"):
         call("TfioStorePlainCodec", 2, [tf.constant([b"/etc/passwd\0.x"]), tf.constant("")], {})
+
+
+def test_batches_of_known_records_skip_no_damage(tmp_path: Path) -> None:
+    """A batch whose records were skipped was no batch, and no error."""
+    given = blocks_of(tmp_path / "records", [b"x"] * 5) | {"codecs": ["GZIP"]}
+    assert "skip_corrupt" in read_request("TfioStoreReadExamples", skip_corrupt=True, **given)
+
+
+def test_the_fuzzer_draws_every_op(tmp_path: Path) -> None:
+    kernels = Path(__file__).parents[2] / "ext/tensorflow/ops/kernels.c"
+    known = set(re.findall(r'\.name = "(TfioStore\w+)"', kernels.read_text()))
+    sound, dice = Sound(tmp_path), random.Random(0)
+    assert {sound.draw(dice).op for _ in range(500)} == known

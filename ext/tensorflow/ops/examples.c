@@ -44,6 +44,8 @@ static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
     else if (of->batch_size < 1)
         fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
+    else if (of->settings->skip_corrupt) /* then nobody knows which records a batch has */
+        fail(&why, TF_INVALID_ARGUMENT, "skip_corrupt is not for batches of known records");
     if (!columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
         tf.SetStatus(status, why.code, why.message);
 }
