@@ -140,7 +140,7 @@ class Sound:
         left, pack = dice.choice(self.packs), dice.choice(self.packs)
         cut = integers(len(left) > 0, 0, 0, SIZE if len(pack) else 0)
         error = np.array(dice.choice([b"", b"15:cut", b"what"]), object)
-        some = integers(dice.randrange(4), 3, 2)
+        some = integers(dice.randrange(4), 3, 2, 0)
         inputs: dict[str, dict[str, Tensor]] = {
             "CutPack": {"left": left[:0], "pack": pack, "sizes": integers(SIZE, 1)},
             "ReadPack": {"left": left, "pack": pack, "cut": cut},

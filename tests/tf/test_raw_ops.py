@@ -176,7 +176,7 @@ def test_a_window_is_not_read_by_the_spans_of_another_request(tmp_path: Path) ->
 def test_numbers_of_windows_that_there_are_not(windows: int) -> None:
     """The last of them would have the number 2^63 - 1."""
     given = {"window": tf.constant(5, tf.int64), "seed": tf.constant(7, tf.int64)}
-    sizes = tf.constant([windows, 2**62, 2**62], tf.int64)
+    sizes = tf.constant([windows, 2**62, 2**62, 0], tf.int64)
     (rows,) = call("TfioStoreWindowRows", 1, [*given.values(), sizes], {})
     assert rows.numpy().tolist() == [[5, 0, 7]]
     short = {**given, "sizes": tf.zeros([3, 0], tf.int64)}

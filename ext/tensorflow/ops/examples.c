@@ -140,7 +140,7 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
 /* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
 
 enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
-enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
+enum { WINDOWS, PER_WINDOW, IN_LAST, WINDOW_MARK, SIZE_COUNT };
 
 /* [window, batch, seed] for each batch of a window, whose number has a mark. */
 void window_rows(void *kernel, TF_OpKernelContext *context) {
@@ -149,7 +149,8 @@ void window_rows(void *kernel, TF_OpKernelContext *context) {
     const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
     if (call_begin(&now, context, WINDOW_INPUT_COUNT) && input_numbers(&now, WINDOW, 1, &window) &&
         input_numbers(&now, WINDOW_SEED, 1, &seed) &&
-        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes)) {
+        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
+        check_mark(&now, window[0], sizes[WINDOW_MARK])) {
         const int64_t number = marked_group(window[0]);
         const bool whole = 0 <= number && number < sizes[WINDOWS];
         const bool last = whole && number == sizes[WINDOWS] - 1;

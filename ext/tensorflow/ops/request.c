@@ -21,11 +21,14 @@ static bool other_files(uint32_t saved, uint32_t now) {
     return saved != 0 && now != 0 && same_place && differ != 0;
 }
 
+bool check_mark(kernel_call *now, int64_t number, int64_t now_there) {
+    return number < 0 || !other_files((uint32_t)number, (uint32_t)now_there) ||
+           fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
+}
+
 bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers) {
     for (int64_t i = 0; asked->mark != NULL && i < numbers; i++)
-        if (asked->wanted[i] >= 0 &&
-            other_files((uint32_t)asked->wanted[i], (uint32_t)asked->mark[0]))
-            return fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
+        if (!check_mark(now, asked->wanted[i], asked->mark[0])) return false;
     return true;
 }
 

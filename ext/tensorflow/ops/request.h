@@ -37,8 +37,10 @@ typedef struct {
 
 bool input_request(kernel_call *now, blocks_request *asked);
 
-/* Whether none of the first so many wanted groups has the mark of other files than those that are
- * there now. */
+/* Whether a number does not have the mark of other files than those of the mark `now_there`. */
+bool check_mark(kernel_call *now, int64_t number, int64_t now_there);
+
+/* The same of the first so many wanted groups. */
 bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers);
 
 /* The group of a number that has a mark; negative: nothing. */
