@@ -148,7 +148,7 @@ test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions u
 	rm -rf build/asan/strings && mkdir -p build/asan/strings
 	scripts/asan.sh -m tests.tf.programs.strings strings
 	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" $(addprefix tests/tf/test_,batches.py dataset.py \
-		dataset_storage.py training_op.py training_op_parsing.py \
+		dataset_storage.py raw_ops.py training_op.py training_op_parsing.py \
 		training_op_sequences.py)
 
 ##@ Release
@@ -272,7 +272,8 @@ protocol: $(VENV)/.dev ## the commit protocol over a simulated store, in every o
 
 FUZZ_SECONDS ?= 1200
 
-fuzz: $(FUZZERS) $(VENV)/.dev ## fuzz framing, files, Examples and metadata on all cores, FUZZ_SECONDS in all; findings go to build/
+fuzz: $(FUZZERS) $(VENV)/.dev ## fuzz framing, files, Examples, metadata and ops on all cores, FUZZ_SECONDS in all; findings go to build/
+	@scripts/asan.sh -c pass
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGUMENTS)
 
 fuzz-short: ## the kept corpora and half a minute more; passed by where there is no clang

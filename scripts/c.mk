@@ -35,7 +35,7 @@ build/core-aarch64 build/core-x86_64: build/core-%: $(core_C) $(HEADERS) | .venv
 	.venv-wheels/bin/python -m ziglang cc -target $*-linux-musl -static $(STRICT) -O1 -Iext $(filter %.c,$^) -o $@ -pthread
 
 fuzz-scan_C := $(CORE_C)
-fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c pack.c) $(BLOCKS_C)
+fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c pack.c) $(BLOCKS_C)
 fuzz-pack_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,cut.c packed.c pack.c records.c)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)

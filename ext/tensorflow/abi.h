@@ -70,6 +70,7 @@ typedef enum TF_DataType {
     F(void *, TensorData, (const TF_Tensor *tensor))                                               \
     F(int, NumDims, (const TF_Tensor *tensor))                                                     \
     F(int64_t, Dim, (const TF_Tensor *tensor, int index))                                          \
+    F(TF_DataType, TensorType, (const TF_Tensor *tensor))                                          \
     F(void, DeleteTensor, (TF_Tensor * tensor))                                                    \
     F(TF_OpDefinitionBuilder *, NewOpDefinitionBuilder, (const char *op))                          \
     F(void, RegisterOpDefinition, (TF_OpDefinitionBuilder * builder, TF_Status * status))          \
@@ -112,6 +113,7 @@ typedef enum TF_DataType {
     F(void, GetInput,                                                                              \
       (TF_OpKernelContext * context, int index, TF_Tensor **tensor, TF_Status *status))            \
     F(int, NumOutputs, (TF_OpKernelContext * context))                                             \
+    F(TF_DataType, ExpectedOutputDataType, (TF_OpKernelContext * context, int index))              \
     F(TF_Tensor *, AllocateOutput,                                                                 \
       (TF_OpKernelContext * context, int index, TF_DataType type, const int64_t *dims,             \
        int num_dims, size_t nbytes, TF_Status *status))                                            \

@@ -31,15 +31,33 @@ void call_end(kernel_call *now) {
     tf.DeleteStatus(now->status);
 }
 
-bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
+/* --- inputs ------------------------------------------------------------------------------------- */
+
+/* Every input goes through here: `n` rows of `columns` elements of a type. Rows of one column are the
+ * elements of a vector or scalar. */
+static bool input_elements(kernel_call *now, int input, TF_DataType type, int64_t columns,
+                           const void **elements, int64_t *n) {
     const TF_Tensor *tensor = now->inputs[input];
-    int dims = tf.NumDims(tensor);
-    bool right = columns == 1 ? dims <= 1 : dims == 2 && tf.Dim(tensor, 1) == columns;
-    if (!right)
+    const int rank = tf.NumDims(tensor);
+    const TF_DataType found = tf.TensorType(tensor);
+    if (found != type)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "input %d has elements of type %d, not %d",
+                    input, (int)found, (int)type);
+    if (columns == 1 && rank > 1)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "input %d has %d dimensions, not one at most",
+                    input, rank);
+    if (columns != 1 && (columns < 1 || rank != 2 || tf.Dim(tensor, 1) != columns))
         return fail(&now->why, TF_INVALID_ARGUMENT, "input %d does not have %" PRId64 " columns",
-                    input, columns);
-    *n = dims == 0 ? 1 : tf.Dim(tensor, 0);
-    *rows = tf.TensorData(tensor);
+                    input, columns < 1 ? 1 : columns);
+    *n = rank == 0 ? 1 : tf.Dim(tensor, 0);
+    *elements = tf.TensorData(tensor);
+    return true;
+}
+
+bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
+    const void *elements = NULL;
+    if (!input_elements(now, input, TF_INT64, columns, &elements, n)) return false;
+    *rows = elements;
     return true;
 }
 
@@ -47,35 +65,65 @@ bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **n
     int64_t n = 0;
     return input_rows(now, input, 1, numbers, &n) &&
            (n == count || fail(&now->why, TF_INVALID_ARGUMENT,
-                               "input %d is not %" PRId64 " numbers", input, count));
+                               "input %d has %" PRId64 " numbers, not %" PRId64, input, n, count));
+}
+
+bool input_option(kernel_call *now, int input, const int64_t **number) {
+    int64_t n = 0;
+    if (!input_rows(now, input, 1, number, &n)) return false;
+    if (n == 0) *number = NULL;
+    return n <= 1 || fail(&now->why, TF_INVALID_ARGUMENT,
+                          "input %d has %" PRId64 " numbers, not one at most", input, n);
 }
 
 bool input_bytes(kernel_call *now, int input, ex_bytes *bytes) {
-    const TF_Tensor *tensor = now->inputs[input];
-    if (tf.NumDims(tensor) != 1)
-        return fail(&now->why, TF_INVALID_ARGUMENT, "input %d is no vector", input);
-    *bytes = (ex_bytes){tf.TensorData(tensor), (size_t)tf.Dim(tensor, 0)};
+    const void *elements = NULL;
+    int64_t n = 0;
+    if (!input_elements(now, input, TF_UINT8, 1, &elements, &n)) return false;
+    *bytes = (ex_bytes){elements, (size_t)n};
     return true;
 }
 
-int64_t input_count(const kernel_call *now, int input) {
-    const TF_Tensor *tensor = now->inputs[input];
-    return tf.NumDims(tensor) == 0 ? 1 : tf.Dim(tensor, 0);
+bool input_strings(kernel_call *now, int input, const TF_TString **strings, int64_t *n) {
+    const void *elements = NULL;
+    if (!input_elements(now, input, TF_STRING, 1, &elements, n)) return false;
+    *strings = elements;
+    return true;
 }
 
 bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size) {
-    const TF_Tensor *tensor = now->inputs[input];
-    if (index < 0 || index >= input_count(now, input))
+    const TF_TString *strings = NULL;
+    int64_t n = 0;
+    if (!input_strings(now, input, &strings, &n)) return false;
+    if (index < 0 || index >= n)
         return fail(&now->why, TF_INVALID_ARGUMENT, "input %d has no element %" PRId64, input,
                     index);
-    const TF_TString *string = (const TF_TString *)tf.TensorData(tensor) + index;
-    size_t length = tf.StringGetSize(string);
+    const char *bytes = tf.StringGetDataPointer(&strings[index]);
+    size_t length = tf.StringGetSize(&strings[index]);
     if (length >= size)
         return fail(&now->why, TF_INVALID_ARGUMENT, "a name of %zu bytes is too long", length);
-    memcpy(text, tf.StringGetDataPointer(string), length);
+    if (memchr(bytes, '\0', length) != NULL)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "a name has a NUL byte in it");
+    memcpy(text, bytes, length);
     text[length] = '\0';
     return true;
 }
+
+int64_t input_columns(const kernel_call *now, int input) {
+    const TF_Tensor *tensor = now->inputs[input];
+    return tf.NumDims(tensor) == 2 ? tf.Dim(tensor, 1) : 1;
+}
+
+bool input_is_scalar(const kernel_call *now, int input) {
+    return tf.NumDims(now->inputs[input]) == 0;
+}
+
+bool add_claim(kernel_call *now, int64_t *sum, int64_t more) {
+    return !__builtin_add_overflow(*sum, more, sum) ||
+           fail(&now->why, TF_INVALID_ARGUMENT, "the inputs claim more than 2^63 records");
+}
+
+/* --- outputs ------------------------------------------------------------------------------------ */
 
 size_t type_size(TF_DataType type) {
     if (type == TF_STRING) return sizeof(TF_TString);
@@ -83,9 +131,22 @@ size_t type_size(TF_DataType type) {
     return type == TF_INT64 ? sizeof(int64_t) : sizeof(int32_t);
 }
 
+/* TensorFlow allocates what was declared, whatever type it is asked for. */
+static bool check_declared(kernel_call *now, int index, TF_DataType type) {
+    const int outputs = tf.NumOutputs(now->context);
+    if (index >= outputs)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "there is an output %d, and %d are declared",
+                    index, outputs);
+    const TF_DataType declared = tf.ExpectedOutputDataType(now->context, index);
+    return declared == type ||
+           fail(&now->why, TF_INVALID_ARGUMENT, "output %d is of type %d, and declared as type %d",
+                index, (int)type, (int)declared);
+}
+
 void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
     static char nothing[sizeof(TF_TString)];
     size_t nbytes = type_size(type);
+    if (!check_declared(now, index, type)) return NULL;
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0 || __builtin_mul_overflow(nbytes, (size_t)dims[i], &nbytes) ||
             nbytes > PTRDIFF_MAX) {

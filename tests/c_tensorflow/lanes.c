@@ -17,7 +17,9 @@ static span_row spans[GROUPS_COUNT * LANES * MOST_SPANS];
 static int64_t groups[GROUPS_COUNT][LANES + 1], span_count;
 static int wanted[GROUPS_COUNT][MOST_RECORDS], wanted_count[GROUPS_COUNT];
 static TF_TString url[2], codec[2], version[2];
-static TF_Tensor names[3] = {{1, {2}, url}, {1, {2}, codec}, {1, {2}, version}};
+static TF_Tensor names[3] = {{TF_STRING, 1, {2}, url},
+                             {TF_STRING, 1, {2}, codec},
+                             {TF_STRING, 1, {2}, version}};
 static window_cache *all;
 static atomic_int next_row;
 
@@ -31,7 +33,7 @@ static unsigned dice(unsigned below) {
 static int add_lane(int turns[MOST_SPANS * RECORDS], unsigned blocks) {
     int count = 0;
     for (unsigned left = dice(MOST_SPANS + 1); left > 0; left--) {
-        if (dice(4) == 0) { /* files that end here: there are two */
+        if (dice(4) == 0) { /* files that end here */
             int64_t idle = dice(3);
             spans[span_count++] = (span_row){(int64_t)dice(blocks), idle, 0};
             for (; idle > 0; idle--) turns[count++] = -1;
@@ -74,10 +76,12 @@ static void begin_call(kernel_call *now, blocks_request *asked) {
                               .lanes = LANES,
                               .table_rows = BLOCKS,
                               .span_rows = span_count,
-                              .group_rows = GROUPS_COUNT};
+                              .group_rows = GROUPS_COUNT,
+                              .files = 2 * LANES * MOST_SPANS};
 }
 
-static void check_group(const record_window *from, int64_t group, const blocks_request *asked) {
+static void check_group(const record_window *from, kernel_call *now, int64_t group,
+                        const blocks_request *asked) {
     const ex_bytes *records = records_all(window_records(from));
     CHECK(window_damage(from)->code == TF_OK && window_expected(from) == wanted_count[group]);
     CHECK(records_count(window_records(from)) == (size_t)wanted_count[group]);
@@ -85,7 +89,7 @@ static void check_group(const record_window *from, int64_t group, const blocks_r
         const span_row *span = NULL;
         int64_t offset = 0;
         CHECK(atoi((const char *)records[i].data) == wanted[group][i]);
-        CHECK(window_place(from, asked, records[i].data, &span, &offset));
+        CHECK(window_place(from, now, asked, records[i].data, &span, &offset));
         CHECK(offset == (int64_t)wanted[group][i] * (RECORD + TFRECORD_OVERHEAD));
     }
 }
@@ -103,7 +107,7 @@ static void *work(void *argument) {
         record_window *from = windows_window(held);
         window_read(from, &now, &asked, &settings, NULL);
         CHECK(now.why.code == TF_OK);
-        check_group(from, group, &asked);
+        check_group(from, &now, group, &asked);
         windows_give(all, held);
     }
     return NULL;
@@ -151,15 +155,27 @@ static void check_refusals(void) {
     begin_call(&now, &asked);
     CHECK(window_new(&now, &asked, GROUPS_COUNT) == NULL); /* a row each: no end behind the last */
     CHECK(now.why.code == TF_INVALID_ARGUMENT);
-    const span_row kept = spans[0];
-    spans[0] = (span_row){0, INT64_MAX / 2, 0}; /* idle turns without end are not waited for */
-    int64_t idle[LANES + 1] = {0, 1, 1, 1, 1};
-    record_window *of = group_of(&now, &asked, idle);
-    CHECK(of != NULL);
+    /* idle turns without end are not waited for, nor many of a few turns each */
+    const int64_t most = asked.files, turns[] = {INT64_MAX / 2, most / 2 + 1, INT64_MAX};
+    const span_row kept[2] = {spans[0], spans[1]};
+    const int64_t idle[LANES + 1] = {0, 1, 2, 2, 2};
+    for (int i = 0; i < 3; i++) {
+        spans[0] = spans[1] = (span_row){0, turns[i], 0};
+        CHECK(group_of(&now, &asked, idle) == NULL && now.why.code == TF_INVALID_ARGUMENT);
+    }
+    memcpy(spans, kept, sizeof kept);
+}
+
+/* A call whose request has fewer spans than the one that a window was made for reads none behind its own. */
+static void check_another_request(void) {
+    kernel_call now;
+    blocks_request asked;
+    record_window *of = group_of(&now, &asked, groups[1]);
+    CHECK(of != NULL && groups[1][LANES] > groups[1][0]);
+    asked.span_rows = groups[1][0];
     window_read(of, &now, &asked, &settings, NULL);
     CHECK(window_damage(of)->code == TF_INVALID_ARGUMENT);
     window_delete(of);
-    spans[0] = kept;
 }
 
 /* A broken lane ends all the others at its turn: what on_corrupt="skip" is told. */
@@ -208,6 +224,7 @@ int main(void) {
     for (int64_t g = 0; g < GROUPS_COUNT; g++) add_group(g);
     all = windows_new();
     check_refusals();
+    check_another_request();
     check_broken();
     check_damage();
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);

@@ -1,10 +1,13 @@
 /* What stands in for TensorFlow's tensors, where the C of the ops takes them. `stand_in.h` comes first.
  */
 struct TF_Tensor {
+    TF_DataType type;
     int dims;
     int64_t dim[2];
     const void *data;
 };
+
+static TF_DataType tensor_type(const TF_Tensor *tensor) { return tensor->type; }
 
 static void *tensor_data(const TF_Tensor *tensor) { return (void *)tensor->data; }
 
@@ -20,6 +23,7 @@ static size_t string_size(const TF_TString *string) { return strlen(string_data(
 
 static void use_tensors(void) {
     tf.TensorData = tensor_data;
+    tf.TensorType = tensor_type;
     tf.NumDims = tensor_dims;
     tf.Dim = tensor_dim;
     tf.StringGetDataPointer = string_data;

@@ -16,7 +16,9 @@ static block_row table[BLOCKS];
 static span_row spans[BLOCKS];
 static int64_t groups[GROUPS_COUNT + 1];
 static TF_TString url, codec, version;
-static TF_Tensor names[3] = {{1, {1}, &url}, {1, {1}, &codec}, {1, {1}, &version}};
+static TF_Tensor names[3] = {{TF_STRING, 1, {1}, &url},
+                             {TF_STRING, 1, {1}, &codec},
+                             {TF_STRING, 1, {1}, &version}};
 static window_cache *all;
 static atomic_int next_row, seen[BLOCKS * RECORDS];
 
@@ -28,14 +30,15 @@ static void begin_call(kernel_call *now, blocks_request *asked) {
                               .groups = groups,
                               .table_rows = BLOCKS,
                               .span_rows = BLOCKS,
-                              .group_rows = GROUPS_COUNT + 1};
+                              .group_rows = GROUPS_COUNT + 1,
+                              .files = 1};
 }
 
 static bool is_whole(int64_t group) {
     return REFUSED / SPANS_OF_GROUP != group && DAMAGED / SPANS_OF_GROUP != group;
 }
 
-static void check_batch(const record_window *from, int64_t group, int64_t batch,
+static void check_batch(const record_window *from, kernel_call *now, int64_t group, int64_t batch,
                         const blocks_request *asked) {
     const ex_bytes *records = records_all(window_records(from));
     size_t good = records_count(window_records(from)), first = (size_t)batch * BATCH;
@@ -47,7 +50,7 @@ static void check_batch(const record_window *from, int64_t group, int64_t batch,
         int number = atoi((const char *)records[i].data);
         const span_row *span = NULL;
         int64_t offset = 0;
-        CHECK(window_place(from, asked, records[i].data, &span, &offset));
+        CHECK(window_place(from, now, asked, records[i].data, &span, &offset));
         CHECK(span->block == number / RECORDS);
         CHECK(offset == (int64_t)number * (RECORD + TFRECORD_OVERHEAD));
         seen[number]++;
@@ -69,7 +72,7 @@ static void *work(void *argument) {
         record_window *from = windows_window(held);
         window_read(from, &now, &asked, &settings, &seed);
         CHECK(now.why.code == TF_OK && window_expected(from) == GROUP_RECORDS);
-        check_batch(from, group, batch, &asked);
+        check_batch(from, &now, group, batch, &asked);
         windows_give(all, held);
     }
     return NULL;

@@ -9,6 +9,7 @@ ends the run with exit status 1; the input lies in build/ then.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import re
@@ -29,17 +30,19 @@ TITLE = "## The last long run\n"
 
 @dataclass(frozen=True)
 class Target:
-    """What is run for a while: a libFuzzer binary, or a Python module of this package."""
+    """What is run for a while: a libFuzzer binary, or a Python module of this package, with our
+    extensions as they are or under AddressSanitizer."""
 
     name: str
     corpus: str = ""
     most: int = 256
     """Bytes of most inputs."""
+    asan: bool = False
 
     def command(self, seconds: int, turn: int) -> list[str]:
         if not self.corpus:
-            module = f"tests.fuzz.{self.name}"
-            return [sys.executable, "-m", module, "--seconds", str(seconds)]
+            python = "scripts/asan.sh" if self.asan else sys.executable
+            return [python, "-m", f"tests.fuzz.{self.name}", "--seconds", str(seconds)]
         found = BUILD / self.corpus
         found.mkdir(parents=True, exist_ok=True)
         most = 16 * self.most if turn % 10 == 9 else self.most
@@ -58,7 +61,13 @@ TARGETS = (
     Target("fuzz_example_write", "example_write_corpus", most=128),
     Target("fuzz_decode", "decode_corpus", most=400),
     Target("codecs"),
+    Target("raw_ops", asan=True),
 )
+
+
+def runnable(target: Target) -> bool:
+    """The target that is run in TensorFlow needs it."""
+    return target.name != "raw_ops" or importlib.util.find_spec("tensorflow") is not None
 
 
 class Run:
@@ -146,7 +155,7 @@ def main() -> None:
     names = [target.name for target in TARGETS]
     parser.add_argument("--targets", nargs="+", choices=names, default=names)
     args = parser.parse_args()
-    targets = [target for target in TARGETS if target.name in args.targets]
+    targets = [each for each in TARGETS if each.name in args.targets and runnable(each)]
     turn = args.slice or max(1, min(60, int(args.seconds * args.jobs / len(targets))))
     run = Run(targets, args.seconds, args.executions, turn)
     run.work(args.jobs)

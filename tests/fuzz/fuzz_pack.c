@@ -49,10 +49,9 @@ bool input_bytes(kernel_call *now, int input, ex_bytes *bytes) {
     return now != NULL;
 }
 
-bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
-    HOLD(input == 2 && columns == 1);
-    *rows = op.numbers;
-    *n = op.count;
+bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
+    HOLD(input == 2 && count == op.count);
+    *numbers = op.numbers;
     return now != NULL;
 }
 

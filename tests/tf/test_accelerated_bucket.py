@@ -11,6 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.tf.run_program import run
 
 tf = pytest.importorskip("tensorflow")
 
@@ -109,3 +110,47 @@ def test_files_that_are_missing_stay_tensorflows_error(s3: Place, names: list[st
         dataset = tf.data.TFRecordDataset([names[0], f"{s3.root}/none"])
         with pytest.raises(tf.errors.NotFoundError, match="none"):
             list(dataset)
+
+
+WRONG: dict[str, tuple[Callable[[str], str], dict[str, str], Any]] = {
+    "a name": (lambda root: f"{root}/none.tfrecord", {}, tf.errors.NotFoundError),
+    "a bucket": (lambda root: f"{root}-none/none.tfrecord", {}, tf.errors.NotFoundError),
+    "no credentials": (
+        lambda root: f"{root}/x.tfrecord",
+        {"key": "", "secret": ""},
+        tf.errors.PermissionDeniedError,
+    ),
+}
+MAKES: dict[str, Callable[[list[str]], Any]] = {
+    "files": lambda names: tf.data.TFRecordDataset(names),
+    "one of them": lambda names: tf.data.TFRecordDataset(names[0]),
+    "in turns": lambda names: tf.data.TFRecordDataset(names, num_parallel_reads=2),
+    "batches": lambda names: tf.data.TFRecordDataset(names).shuffle(100).batch(8),
+    "an interleave": interleaved,
+}
+
+UNREGISTERED = """
+import tensorflow as tf
+tfs.accelerate()
+from tests.tf.test_accelerated_bucket import MAKES
+for title, make in MAKES.items():
+    try:
+        list(make(ARGS["names"]))
+    except tf.errors.OpError as error:
+        print(type(error).__name__, "not implemented" in str(error), ARGS["names"][0] in str(error))
+"""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_who_reads_gets_the_storages_own_error(s3: Place, what: str) -> None:
+    """In a process that registered nothing, where TensorFlow does not know the scheme."""
+    name, credentials, kind = WRONG[what]
+    options = {**s3.storage_options, **credentials}
+    env = {
+        "AWS_ENDPOINT_URL": str(options["endpoint_url"]),
+        "AWS_ACCESS_KEY_ID": str(options["key"]),
+        "AWS_SECRET_ACCESS_KEY": str(options["secret"]),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    told = run(UNREGISTERED, env=env, names=[name(s3.root)])
+    assert told.splitlines() == [f"{kind.__name__} False True"] * len(MAKES)

@@ -4,9 +4,11 @@ nobody."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import random
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,3 +234,48 @@ def test_what_has_come_is_handed_out_while_a_store_does_not_send_the_rest(
     hold.for_good = True
     web.files.update(files)
     assert run(FIRST, url=f"{web.endpoint}/set", options=options, threads=THREADS) == "first\n"
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[str]:
+    """A file whose last record is damaged, while the collector does not run."""
+    path = tmp_path / "damaged"
+    path.write_bytes(framed([b"a record"] * 100)[:-1] + b"x")
+    gc.disable()
+    yield str(path)
+    gc.enable()
+
+
+def read_to_the_error(dataset: Any, step: Any) -> weakref.ref[Any]:
+    iterator = iter(dataset)
+    with contextlib.suppress(tf.errors.DataLossError):
+        while True:
+            step(iterator)
+    return weakref.ref(iterator)
+
+
+@pytest.mark.parametrize("step", [next, lambda iterator: iterator.get_next()], ids=["next", "get"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 16}], ids=str)
+def test_an_iterator_ends_with_its_error_and_waits_for_no_collection(
+    damaged: str, options: dict[str, Any], step: Any
+) -> None:
+    dataset = tfs.TFRecordDataset(damaged, **options)
+    assert all(read_to_the_error(dataset, step)() is None for _ in range(3))
+
+
+def test_a_cache_that_an_error_left_is_as_tensorflow_leaves_it(
+    damaged: str, tmp_path: Path
+) -> None:
+    """It is not written by somebody for ever: AlreadyExistsError."""
+
+    def kinds(make: Any) -> list[str]:
+        dataset = make(damaged).cache(str(tmp_path / make.__module__))
+        found = []
+        for _ in range(3):
+            try:
+                found.append(f"{len(list(dataset))} records")
+            except tf.errors.OpError as error:
+                found.append(type(error).__name__)
+        return found
+
+    assert kinds(tfs.TFRecordDataset) == kinds(tf.data.TFRecordDataset)

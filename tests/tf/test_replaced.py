@@ -265,6 +265,51 @@ def test_a_dataset_made_anew_of_a_copy(made: Path, tmp_path: Path, name: str) ->
         assert np.array_equal(ours, theirs)
 
 
+SAME_RECORDS: dict[str, Callable[[Any], Any]] = {
+    "blocks": lambda made: made(),
+    "batches": lambda made: made(batch_size=40),
+    "shuffled blocks": lambda made: made(shuffle=True, seed=1),
+    "shuffled batches": lambda made: made(shuffle=True, seed=1, batch_size=40),
+    "windows": lambda made: made(shuffle=4, seed=1, batch_size=40),
+    "a fused shuffle": lambda made: made().shuffle(100, seed=1).map(tf.identity).batch(40),
+    "turns": lambda made: made(num_parallel_reads=2),
+    "batches of turns": lambda made: made(num_parallel_reads=2, batch_size=40),
+}
+
+
+@pytest.mark.parametrize("codec", [None, "ZSTD"])
+@pytest.mark.parametrize("name", SAME_RECORDS)
+def test_a_dataset_made_anew_of_the_same_records_in_other_blocks(
+    place: Place, tmp_path: Path, name: str, codec: str | None
+) -> None:
+    """What is left comes once, or it is an error: a number may mean other records now."""
+    records = [b"%03d" % i + TAILS[i] for i in range(COUNT)]
+    where: dict[str, Any] = {"storage_options": place.storage_options or None}
+
+    def written(block_bytes: int) -> Any:
+        with tfs.ShardedWriter(
+            place.url("set"), num_shards=2, compression=codec, block_bytes=block_bytes,
+            if_exists="overwrite", **where,
+        ) as writer:  # fmt: skip
+            writer.write_batch(records)
+        return SAME_RECORDS[name](partial(tfs.TFRecordDataset, place.url("set"), **where))
+
+    iterator = iter(written(1 << 20))
+    found = versions([next(iterator)])
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    restored = iter(written(100_000))
+    refused = False
+    try:
+        tf.train.Checkpoint(iterator=restored).read(path)
+        found += versions(restored)
+    except tf.errors.FailedPreconditionError as error:
+        refused = "were replaced since" in error.message
+    assert len(set(found)) == len(found)
+    assert refused or len(found) == COUNT
+    if (name, codec) == ("batches", None):
+        assert not refused  # each number means the same records of the same bytes
+
+
 THESE, OTHERS = mark_of("", "[1]"), mark_of("", "[2]")
 ELSEWHERE = mark_of("['s3://bucket/train']", "[2]")
 

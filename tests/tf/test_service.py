@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,31 @@ def test_shards_are_read_exactly_once_too(
     assert RECORDS - dropped <= found.total() <= RECORDS
     if "drop_remainder" in options:
         assert found.total() % BATCH == 0
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_consumers_in_rounds_read_batches_that_repeat(
+    service: str, tmp_path: Path, mapped: bool
+) -> None:
+    """As those of TensorFlow's reader, of which it does not know that they end."""
+    records = [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
+    with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=4) as writer:
+        writer.write_batch(records)
+    dataset = tfs.TFRecordDataset(str(tmp_path / "set"), batch_size=16).repeat(2)
+    if mapped:
+        dataset = dataset.map(tf.identity).prefetch(2)
+    assert int(dataset.cardinality()) == 2 * -(-RECORDS // 16)
+
+    def consume(index: int) -> int:
+        shared = tf.data.experimental.service.distribute(
+            tf.data.experimental.service.ShardingPolicy.OFF,
+            service,
+            job_name=f"rounds-{mapped}",
+            consumer_index=index,
+            num_consumers=2,
+        )
+        return sum(len(batch) for batch in dataset.apply(shared).take(20))
+
+    with ThreadPoolExecutor() as consumers:
+        assert list(consumers.map(consume, range(2))) == [320, 320]

@@ -259,5 +259,5 @@ def test_a_record_may_be_cut_off_anywhere() -> None:
     "cut", [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 4], [0, -1, 0, 1], [0, 0, 1 << 62, 1], [0, 0, 0]]
 )
 def test_a_cut_that_is_none_is_refused(cut: list[int]) -> None:
-    with pytest.raises(tf.errors.InvalidArgumentError, match="no such batch"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"no such batch|has 3 numbers"):
         read_pack(NONE, GOOD, cut)

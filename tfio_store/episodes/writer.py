@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -243,9 +243,9 @@ class EpisodeWriter(Lifecycle):
         }
         folder.put(_INFO, json.dumps(info, indent=2).encode(), if_absent=True)
 
-    def __del__(self) -> None:
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
         if not self._ended and self.__dict__.get("_count"):
-            warnings.warn(
+            warn(
                 "an EpisodeWriter was dropped without close(): what it was given is lost",
                 stacklevel=2,
             )

@@ -162,8 +162,8 @@ class Skips:
         for url in list(self._files):
             self._files.pop(url).say()
 
-    def __del__(self) -> None:
-        if getattr(self, "_files", None) and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_files", None) and not is_finalizing():
             self.say()
 
 

@@ -8,7 +8,6 @@ import os
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from functools import partial
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -201,7 +200,7 @@ def check_may_wait(url: str | None = None) -> None:
 
 def let_go(by_process: dict[int, tuple[Owner, Any]]) -> None:
     for owner, fs in by_process.values():
-        owner.later(partial(close, fs))
+        owner.later(close, fs)
 
 
 def close(fs: Any) -> None:

@@ -320,6 +320,10 @@ class SpooledOutput:
     def abort(self) -> None:
         self._file.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
     def _check(self, action: str) -> None:
         url = self._store.url(self._path)
         self._owner.check(f"{url}: this object being written")

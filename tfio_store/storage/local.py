@@ -11,7 +11,7 @@ import posixpath
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
 from typing import IO, Any
@@ -222,6 +222,9 @@ class LocalOutput:
     """A file being written under a temporary name. It is unbuffered: a forked child that ends would
     write its copy of a buffer once more."""
 
+    _done = True
+    """Until the file is open."""
+
     def __init__(self, path: str, if_match: str | None) -> None:
         self._owner = Owner()
         self._path = path
@@ -229,13 +232,13 @@ class LocalOutput:
         # through a symbolic link, so that the link survives and its target is replaced
         self._final = os.path.realpath(path)
         self._temporary = temporary_path(self._final)
-        self._done = False
         with naming(path):
             refuse_special(self._final)
             make_folder(os.path.dirname(self._final))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(self._temporary, flags, 0o666)  # less the umask, like open()
             self._file = os.fdopen(descriptor, "wb", buffering=0)
+        self._done = False
 
     def write(self, data: BytesLike) -> None:
         self._check("write")
@@ -271,10 +274,16 @@ class LocalOutput:
         with naming(self._path), contextlib.suppress(FileNotFoundError):
             os.unlink(self._temporary)
 
-    def __del__(self) -> None:
-        if not getattr(self, "_done", True) and hasattr(self, "_file"):
-            with contextlib.suppress(OSError):
-                self.abort()  # which waits for nothing but the disk
+    def __del__(
+        self,
+        unlink: Callable[[str], None] = os.unlink,
+        suppress: type[contextlib.suppress] = contextlib.suppress,
+    ) -> None:
+        if not self._done and self._owner.is_here:
+            self._done = True
+            self._file.close()
+            with suppress(OSError):
+                unlink(self._temporary)  # which waits for nothing but the disk
 
     def _check(self, action: str) -> None:
         self._owner.check(f"{self._path}: this file being written")

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -196,7 +195,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         waiting = [future for _, future in self._waiting]
         self._waiting.clear()
         if waiting:
-            self._owner.later(partial(cancel_all, waiting))
+            self._owner.later(cancel_all, waiting)
 
     def __del__(self) -> None:
         if hasattr(self, "_spent"):

@@ -9,8 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
@@ -35,6 +36,9 @@ __all__ = [
 # And the garbage collector runs finalizers in whatever thread happens to allocate: perhaps the
 # very one that does a store's I/O, perhaps inside a lock of `threading`. So a finalizer may
 # neither wait nor take a lock. It says what is to be done, and a thread does it (`Owner.later`).
+#
+# An object may also end after the names of our modules are gone: the interpreter has made them None
+# by then. A finalizer that runs so late finds what it calls in an argument or an attribute.
 
 
 T = TypeVar("T")
@@ -81,14 +85,17 @@ class Owner:
 
     __slots__ = ("_pid",)
 
+    _getpid = staticmethod(os.getpid)
+    _is_finalizing = staticmethod(sys.is_finalizing)
+
     def __init__(self) -> None:
-        self._pid = os.getpid()
+        self._pid = self._getpid()
         _afterwards.start()
 
     @property
     def is_here(self) -> bool:
         """Whether this is that process, and not one that was forked off it."""
-        return self._pid == os.getpid()
+        return self._pid == self._getpid()
 
     def check(self, what: str) -> None:
         """Raise RuntimeError in any other process. ``what``: the caller's name for the object."""
@@ -98,11 +105,11 @@ class Owner:
                 "use it there, or make another one here"
             )
 
-    def later(self, work: Work) -> None:
-        """Let a thread do ``work`` soon. Its exceptions are dropped. It is for finalizers, so it
+    def later(self, work: Callable[..., object], *arguments: Any) -> None:
+        """Let a thread call ``work`` soon. Its exceptions are dropped. It is for finalizers, so it
         takes no lock. It does nothing in another process, nor while the interpreter ends."""
-        if self.is_here and not sys.is_finalizing():
-            _afterwards.add(work)
+        if self.is_here and not self._is_finalizing():
+            _afterwards.add(partial(work, *arguments))
 
 
 class Afterwards:

@@ -300,34 +300,42 @@ def _planned(
     """None where TensorFlow does what it does with such names, or must say what is wrong."""
     if workers() > 1 or not _is_known(compression_type) or tf.config.functions_run_eagerly():
         return None
-    automatic = num_parallel_reads == tf.data.AUTOTUNE
-    if not (_is_count(buffer_size) and (automatic or _is_count(num_parallel_reads))):
+    reads, automatic = num_parallel_reads, num_parallel_reads == tf.data.AUTOTUNE
+    if not (_is_count(buffer_size) and (automatic or _is_count(reads))):
         return None
     try:
         codec = check_compression("" if compression_type is None else compression_type)
         names = [str(each) for each in known_names(filenames) or ()]
-        if (reached := _Reached.of(names)) is None:
-            return None
-        options = reached.options()
-        source = Source.open(names, codec, reached.storage, options, num_parallel_reads)
     except _UNREADABLE:
         return None
-    if not source.is_as_named:
+    if (reached := _Reached.of(names)) is None:
         return None
+    options, source = reached.options(), None
+    with contextlib.suppress(*_UNREADABLE):
+        source = Source.open(names, codec, reached.storage, options, reads)
+    if source is None or not source.is_as_named:
+        return _told_when_read(names, codec, options, reads) if reached.by_us else None
 
     def native() -> Any:  # only if nothing is fused: it is four datasets
-        with contextlib.suppress(*_UNREADABLE):
-            if reached.by_us:
+        if reached.by_us:
+            with contextlib.suppress(*_UNREADABLE):
                 return source.prepare()()[0]
+            return _told_when_read(names, codec, options, reads)
         before, _patch.native = _patch.native, True
         try:
             given = [os.fsencode(each) for each in names]
-            return TFRecordDatasetV2(given, codec, buffer_size, num_parallel_reads, name)
+            return TFRecordDatasetV2(given, codec, buffer_size, reads, name)
         finally:
             _patch.native = before
 
     spec = tf.TensorSpec([], tf.string)
     return _PlannedReader(Plan(source), native, spec, told="TFRecordDataset (TensorFlow's)")
+
+
+def _told_when_read(names: list[str], codec: Any, options: Options, reads: int | None) -> Any:
+    """Files that only we can reach, and something is wrong: whoever reads them gets the storage's
+    error in TensorFlow's words. TensorFlow would say that it does not know their scheme."""
+    return _OneReader(Source(names, codec, options, reads, [*names], None).prepare()()[0])
 
 
 def _is_count(value: Any) -> bool:

@@ -153,7 +153,10 @@ def _clear(kind: Any) -> Any:
                 if found is None or type(error).__init__ is tf.errors.OpError.__init__:
                     raise
                 made = type(error)(error.node_def, error.op, error.message[found.end() :])
-                raise made.with_traceback(error.__traceback__) from None
+                try:
+                    raise made.with_traceback(error.__traceback__) from None
+                finally:
+                    del made  # which holds this frame, and so the iterator
 
         return call
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from tfio_store.storage.connection import may_wait, thread_of_requests
@@ -47,14 +48,14 @@ def destroy_later() -> None:
 
 
 def _kept_while_collecting(destroy: Callable[[Any], None] | None) -> Callable[[Any], None]:
-    owner = Owner()
+    owner, is_finalizing = Owner(), sys.is_finalizing
 
     def __del__(self: Any) -> None:  # noqa: N807 - takes the place of a method of this name
-        if collects_here():
+        if not is_finalizing() and collects_here():
             # the iterator ends with the last reference to this tensor; frames may hold others,
             # which go before the collection ends
             held = [getattr(self, "_iterator_resource", None)]
-            owner.later(partial(let_go, held, threading.get_ident()))
+            owner.later(let_go, held, threading.get_ident())
         if destroy is not None:
             destroy(self)
 
@@ -68,16 +69,16 @@ def _kept_while_collecting(destroy: Callable[[Any], None] | None) -> Callable[[A
 
 
 def _not_while_collecting(destroy: Callable[[Any], None]) -> Callable[[Any], None]:
-    owner = Owner()
+    owner, is_finalizing = Owner(), sys.is_finalizing
 
     @functools.wraps(destroy)
     def __del__(self: Any) -> None:  # noqa: N807 - takes the place of a method of this name
-        if may_wait() or not owner.is_here:
+        if is_finalizing() or may_wait() or not owner.is_here:
             destroy(self)
             return
         ended: Future[None] = Future()
         _left.add(ended)
-        owner.later(partial(work, self, ended))
+        owner.later(work, self, ended)
 
     def work(resource: Any, ended: Future[None]) -> None:
         _here.destroys = True  # the thread is this resource's own

@@ -89,10 +89,10 @@ class Lifecycle:
         if self._failure is not None:
             raise self._failure
 
-    def __del__(self) -> None:
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
         if self._drop is not None and self._owner.is_here:
             name = type(self).__name__
-            warnings.warn(f"a {name} was dropped without close(): {self._loss}", stacklevel=2)
+            warn(f"a {name} was dropped without close(): {self._loss}", stacklevel=2)
             self._owner.later(self._drop)
 
     def __enter__(self) -> Self:

@@ -94,11 +94,9 @@ static record_list *read_all(kernel_call *now, const blocks_request *asked, bloc
 }
 
 /* The records, shuffled if there is a seed, and what is wrong behind them. */
-static void output_read(kernel_call *now, record_list *records, const failure *late) {
-    const int64_t *seed = NULL;
-    int64_t seeds = 0;
-    if (!input_rows(now, SEED, 1, &seed, &seeds)) return;
-    if (seeds > 0) records_shuffle(records, (uint64_t)seed[0]);
+static void output_read(kernel_call *now, record_list *records, const int64_t *seed,
+                        const failure *late) {
+    if (seed != NULL) records_shuffle(records, (uint64_t)*seed);
     if (output_records(now, 0, records)) output_error(now, 1, late);
 }
 
@@ -106,8 +104,8 @@ static void output_read(kernel_call *now, record_list *records, const failure *l
 
 typedef struct {
     const read_settings *settings;
-    int64_t expected;
-    bool raw; /* all of them lie in local files, which are as long as their blocks claim */
+    int64_t expected; /* records that have still to come */
+    bool raw;         /* all of them lie in local files, which are as long as their blocks claim */
     TF_TString *strings; /* from the next record on */
 } spans_copying;
 
@@ -117,8 +115,7 @@ static bool expect_span(kernel_call *now, const blocks_request *asked, const spa
     named_block named;
     if (!input_block(now, asked, span, &named)) return false;
     all->raw = all->raw && is_raw_local(named.url, named.codec, all->settings);
-    all->expected += span_records(asked, span);
-    return true;
+    return add_claim(now, &all->expected, span_records(asked, span));
 }
 
 static bool copy_span(kernel_call *now, const blocks_request *asked, const span_row *span,
@@ -126,24 +123,25 @@ static bool copy_span(kernel_call *now, const blocks_request *asked, const span_
     spans_copying *all = state;
     span_run next = {0};
     const bool good = run_read(now, asked, span, all->settings, &next);
-    if (good) {
+    const bool fits = good && next.found.count <= (size_t)all->expected;
+    if (fits) {
         part_copy(&next.found, all->strings);
         all->strings += next.found.count;
+        all->expected -= (int64_t)next.found.count;
     }
     run_release(&next);
-    return good;
+    return fits || !good || fail(&now->why, TF_INTERNAL, "more records came than were announced");
 }
 
 /* Where all or nothing is wanted of raw local files, in the order of the spans, each span is copied
  * while it lies in the processor's cache, and the next one is read into the same memory. False: it is
  * not so, and nothing was done. */
-static bool copy_spans(kernel_call *now, const blocks_request *asked,
+static bool copy_spans(kernel_call *now, const blocks_request *asked, const int64_t *seed,
                        const read_settings *settings) {
     spans_copying all = {.settings = settings, .raw = true};
     failure none;
     none.code = TF_OK;
-    if (asked->lanes > 0 || settings->partial || settings->skip_corrupt ||
-        input_count(now, SEED) > 0)
+    if (asked->lanes > 0 || settings->partial || settings->skip_corrupt || seed != NULL)
         return false;
     if (!each_span(now, asked, expect_span, &all)) return true;
     if (!all.raw) return false;
@@ -158,13 +156,14 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     blocks_request asked;
     blocks_reading all = {.settings = kernel};
+    const int64_t *seed = NULL;
     failure late;
     late.code = TF_OK;
     if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
-        check_marks(&now, &asked, asked.wanted_rows) && !copy_spans(&now, &asked, kernel) &&
-        reading_begin(&now, &asked, &all)) {
+        input_option(&now, SEED, &seed) && check_marks(&now, &asked, asked.wanted_rows) &&
+        !copy_spans(&now, &asked, seed, kernel) && reading_begin(&now, &asked, &all)) {
         record_list *records = read_all(&now, &asked, &all, &late);
-        if (now.why.code == TF_OK) output_read(&now, records, &late);
+        if (now.why.code == TF_OK) output_read(&now, records, seed, &late);
         records_delete(records);
     }
     reading_release(&all);
@@ -188,7 +187,7 @@ void begin_blocks(void *kernel, TF_OpKernelContext *context) {
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && input_request(&now, &asked) &&
         check_marks(&now, &asked, asked.wanted_rows) &&
         each_span(&now, &asked, begin_span, kernel)) {
-        bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
+        bool scalar = input_is_scalar(&now, WANTED);
         int64_t *same = output_numbers(&now, 0, scalar ? -1 : asked.wanted_rows);
         if (same != NULL) memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
     }
@@ -209,13 +208,11 @@ void await_blocks(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     blocks_request asked;
     const int64_t *attempt = NULL;
-    int64_t n = 0;
     if (call_begin(&now, context, AWAIT_INPUT_COUNT) && input_request(&now, &asked) &&
-        check_marks(&now, &asked, asked.wanted_rows) &&
-        input_rows(&now, ATTEMPT, 1, &attempt, &n)) {
+        check_marks(&now, &asked, asked.wanted_rows) && input_numbers(&now, ATTEMPT, 1, &attempt)) {
         const bool here = each_span(&now, &asked, await_span, kernel);
         int64_t *again = now.why.code == TF_OK ? output_numbers(&now, 0, -1) : NULL;
-        if (again != NULL) *again = here || n != 1 ? -1 : (attempt[0] + 1) & INT64_MAX;
+        if (again != NULL) *again = here ? -1 : (int64_t)(((uint64_t)attempt[0] + 1) & INT64_MAX);
     }
     call_end(&now);
 }

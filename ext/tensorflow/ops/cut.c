@@ -27,11 +27,10 @@ static bool fail_pack(kernel_call *now) {
 
 static bool input_cutting(kernel_call *now, cutting *all) {
     const int64_t *sizes = NULL;
-    int64_t n = 0;
     if (!input_bytes(now, LEFT, &all->left) || !input_bytes(now, PACK, &all->pack) ||
-        !input_rows(now, SIZES, 1, &sizes, &n))
+        !input_numbers(now, SIZES, 2, &sizes))
         return false;
-    if (n != 2 || sizes[0] < 1 || sizes[1] < 1)
+    if (sizes[0] < 1 || sizes[1] < 1)
         return fail(&now->why, TF_INVALID_ARGUMENT, "sizes are not 1 or more records, twice");
     all->size = (uint64_t)sizes[0];
     all->least = (uint64_t)sizes[1];

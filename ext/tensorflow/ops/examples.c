@@ -50,6 +50,8 @@ static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
     else if (of->batch_size < 1)
         fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
+    else if (of->settings->skip_corrupt) /* then nobody knows which records a batch has */
+        fail(&why, TF_INVALID_ARGUMENT, "skip_corrupt is not for batches of known records");
     if (!columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
         tf.SetStatus(status, why.code, why.message);
 }
@@ -84,10 +86,10 @@ static void fail_record(kernel_call *now, const blocks_request *asked, const rec
     const span_row *span = NULL;
     int64_t offset = 0;
     named_block named;
-    char place[MAX_NAME + 64];
-    if (!window_place(of, asked, record, &span, &offset) || !input_block(now, asked, span, &named))
-        return;
-    snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
+    char place[MAX_NAME + 64] = "a record";
+    if (window_place(of, now, asked, record, &span, &offset) &&
+        input_block(now, asked, span, &named))
+        snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
     decode_fail(fault, place, &now->why);
 }
 
@@ -144,7 +146,7 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
 /* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
 
 enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
-enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
+enum { WINDOWS, PER_WINDOW, IN_LAST, WINDOW_MARK, SIZE_COUNT };
 
 /* [window, batch, seed] for each batch of a window, whose number has a mark. */
 void window_rows(void *kernel, TF_OpKernelContext *context) {
@@ -153,10 +155,12 @@ void window_rows(void *kernel, TF_OpKernelContext *context) {
     const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
     if (call_begin(&now, context, WINDOW_INPUT_COUNT) && input_numbers(&now, WINDOW, 1, &window) &&
         input_numbers(&now, WINDOW_SEED, 1, &seed) &&
-        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes)) {
+        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
+        check_mark(&now, window[0], sizes[WINDOW_MARK])) {
         const int64_t number = marked_group(window[0]);
         const bool whole = 0 <= number && number < sizes[WINDOWS];
-        const int64_t batches = sizes[number == sizes[WINDOWS] - 1 ? IN_LAST : PER_WINDOW];
+        const bool last = whole && number == sizes[WINDOWS] - 1;
+        const int64_t batches = sizes[last ? IN_LAST : PER_WINDOW];
         const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
         int64_t *rows = dims[0] < 0 ? NULL : output_tensor(&now, 0, TF_INT64, dims, 2);
         for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {

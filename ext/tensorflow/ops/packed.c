@@ -53,12 +53,11 @@ static bool fail_batch(kernel_call *now) {
 }
 
 static bool input_batch(kernel_call *now, packed_batch *batch) {
-    int64_t n = 0;
     if (!input_bytes(now, LEFT, &batch->left) || !input_bytes(now, PACK, &batch->pack) ||
-        !input_rows(now, CUT, 1, &batch->cut, &n))
+        !input_numbers(now, CUT, CUT_COLUMNS, &batch->cut))
         return false;
     const int64_t *cut = batch->cut;
-    bool right = n == CUT_COLUMNS && cut[SEGMENT] >= 0 && cut[AT] >= 0 && cut[TAKE] >= 0 &&
+    bool right = cut[SEGMENT] >= 0 && cut[AT] >= 0 && cut[TAKE] >= 0 &&
                  (uint64_t)cut[TAKE] <= batch->pack.size / TFRECORD_OVERHEAD;
     if (right && cut[BEGINS_LEFT] == 0) batch->left = (ex_bytes){batch->left.data, 0};
     return right || fail_batch(now);

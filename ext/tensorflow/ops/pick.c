@@ -58,6 +58,11 @@ static bool find_seeds(kernel_call *now, const int64_t *seeds, const int64_t *ke
 }
 
 typedef struct {
+    const TF_TString *all;
+    int64_t count;
+} name_list;
+
+typedef struct {
     const TF_TString *text;
     int64_t index;
 } named_file;
@@ -69,58 +74,53 @@ static int compare_names(const void *a, const void *b) {
     return order != 0 ? order : (m > n) - (m < n);
 }
 
-/* The numbers of the names, as they stand in all names. */
-static bool number_names(kernel_call *now, int64_t *numbers) {
-    const int64_t count = input_count(now, NAMES), all = input_count(now, ALL_NAMES);
-    const TF_TString *names = tf.TensorData(now->inputs[NAMES]);
-    const TF_TString *known = tf.TensorData(now->inputs[ALL_NAMES]);
-    named_file *sorted = calloc((size_t)all + 1, sizeof *sorted);
+/* The numbers of some names among all of them. */
+static bool number_names(kernel_call *now, name_list names, name_list all, int64_t *numbers) {
+    named_file *sorted = calloc((size_t)all.count + 1, sizeof *sorted);
     if (sorted == NULL) return fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
-    for (int64_t i = 0; i < all; i++) sorted[i] = (named_file){&known[i], i};
-    qsort(sorted, (size_t)all, sizeof *sorted, compare_names);
+    for (int64_t i = 0; i < all.count; i++) sorted[i] = (named_file){&all.all[i], i};
+    qsort(sorted, (size_t)all.count, sizeof *sorted, compare_names);
     bool good = true;
-    for (int64_t i = 0; i < count && good; i++) {
-        const named_file wanted = {&names[i], 0};
+    for (int64_t i = 0; i < names.count && good; i++) {
+        const named_file wanted = {&names.all[i], 0};
         const named_file *found =
-            bsearch(&wanted, sorted, (size_t)all, sizeof *sorted, compare_names);
-        good = found != NULL || fail(&now->why, TF_INVALID_ARGUMENT,
-                                     "the dataset of file names gave %.*s, which it had not when "
-                                     "the pipeline was made; make it again",
-                                     (int)tf.StringGetSize(&names[i]),
-                                     tf.StringGetDataPointer(&names[i]));
+            bsearch(&wanted, sorted, (size_t)all.count, sizeof *sorted, compare_names);
+        good = found != NULL ||
+               fail(&now->why, TF_INVALID_ARGUMENT,
+                    "the dataset of file names gave a name that it had not when the pipeline was "
+                    "made, as name %" PRId64 "; make the pipeline anew",
+                    i);
         if (good) numbers[i] = found->index;
     }
     free(sorted);
     return good;
 }
 
-/* Whether the one name is empty: what comes when there are no more epochs. */
-static bool is_nothing(const kernel_call *now) {
-    const TF_TString *names = tf.TensorData(now->inputs[NAMES]);
-    return input_count(now, NAMES) == 1 && tf.StringGetSize(names) == 0;
-}
-
-static void output_epoch(kernel_call *now, const int64_t *seeds, const int64_t *key) {
-    const bool none = is_nothing(now);
-    const int64_t names = none ? 0 : input_count(now, NAMES);
-    const int64_t files = names > 0 || none ? names : input_count(now, ALL_NAMES);
+static void output_epoch(kernel_call *now, name_list names, name_list all, const int64_t *seeds,
+                         const int64_t *key) {
+    /* one empty name: what comes when there are no more epochs */
+    const bool none = names.count == 1 && tf.StringGetSize(&names.all[0]) == 0;
+    const int64_t files = none ? 0 : names.count > 0 ? names.count : all.count;
     int64_t *epoch = output_numbers(now, 0, EPOCH_FILES + files);
     if (epoch == NULL) return;
     epoch[EPOCH_ID] = none ? -1 : epoch_number();
     epoch[EPOCH_SEED] = epoch[EPOCH_SEED2] = 0;
     for (int64_t i = 0; i < files; i++) epoch[EPOCH_FILES + i] = i;
-    if (names > 0) number_names(now, epoch + EPOCH_FILES);
-    if (!none && now->why.code == TF_OK) find_seeds(now, seeds, key, epoch + EPOCH_SEED);
+    if (none || (names.count > 0 && !number_names(now, names, all, epoch + EPOCH_FILES))) return;
+    find_seeds(now, seeds, key, epoch + EPOCH_SEED);
 }
 
 void begin_epoch(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
     kernel_call now;
+    name_list names, all;
     const int64_t *seeds = NULL, *key = NULL;
     if (call_begin(&now, context, BEGIN_INPUT_COUNT) &&
+        input_strings(&now, NAMES, &names.all, &names.count) &&
+        input_strings(&now, ALL_NAMES, &all.all, &all.count) &&
         input_numbers(&now, SEEDS, SEED_COUNT, &seeds) &&
         input_numbers(&now, KEY, KEY_COUNT, &key))
-        output_epoch(&now, seeds, key);
+        output_epoch(&now, names, all, seeds, key);
     call_end(&now);
 }
 

@@ -21,18 +21,14 @@ static bool other_files(uint32_t saved, uint32_t now) {
     return saved != 0 && now != 0 && same_place && differ != 0;
 }
 
-static bool input_mark(kernel_call *now, blocks_request *asked) {
-    int64_t marks = 0;
-    if (!input_rows(now, MARK, 1, &asked->mark, &marks)) return false;
-    if (marks == 0) asked->mark = NULL;
-    return marks <= 1 || fail(&now->why, TF_INVALID_ARGUMENT, "%" PRId64 " marks", marks);
+bool check_mark(kernel_call *now, int64_t number, int64_t now_there) {
+    return number < 0 || !other_files((uint32_t)number, (uint32_t)now_there) ||
+           fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
 }
 
 bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers) {
     for (int64_t i = 0; asked->mark != NULL && i < numbers; i++)
-        if (asked->wanted[i] >= 0 &&
-            other_files((uint32_t)asked->wanted[i], (uint32_t)asked->mark[0]))
-            return fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
+        if (!check_mark(now, asked->wanted[i], asked->mark[0])) return false;
     return true;
 }
 
@@ -45,34 +41,51 @@ int64_t wanted_group(const blocks_request *asked, int64_t i) {
 /* ------------------------------------------------------------------------------------------------ */
 
 bool input_request(kernel_call *now, blocks_request *asked) {
-    const int64_t *table = NULL, *spans = NULL;
-    const bool rows = tf.NumDims(now->inputs[GROUPS]) == 2;
-    const int64_t bounds = rows ? tf.Dim(now->inputs[GROUPS], 1) : 1;
-    asked->lanes = rows ? bounds - 1 : 0;
-    if (!input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
+    const int64_t *table = NULL, *spans = NULL, bounds = input_columns(now, GROUPS);
+    const TF_TString *files = NULL;
+    asked->lanes = bounds - 1;
+    if (!input_strings(now, FILES, &files, &asked->files) ||
+        !input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
         !input_rows(now, SPANS, SPAN_COLUMNS, &spans, &asked->span_rows) ||
         !input_rows(now, GROUPS, bounds, &asked->groups, &asked->group_rows) ||
-        !input_mark(now, asked) || !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
+        !input_option(now, MARK, &asked->mark) ||
+        !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
         return false;
     asked->table = (const block_row *)(const void *)table;
     asked->spans = (const span_row *)(const void *)spans;
     return true;
 }
 
-bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
-                 int64_t *last) {
-    *first = *last = 0;
+/* Idle turns are never more than the files, each of which ends once: a claim of more would be waited for. */
+static bool add_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                     int64_t *records, int64_t *idle) {
+    const bool turns = asked->lanes > 0 && span->take == 0;
+    if (!add_claim(now, turns ? idle : records, turns ? span->skip : span_records(asked, span)))
+        return false;
+    return *idle <= asked->files ||
+           fail(&now->why, TF_INVALID_ARGUMENT, "%" PRId64 " empty turns make no sense", *idle);
+}
+
+bool input_group(kernel_call *now, const blocks_request *asked, int64_t group, span_group *found) {
+    *found = (span_group){0};
     if (group < 0)
         return true; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
     if (group >= asked->group_rows - (asked->lanes > 0 ? 0 : 1))
         return fail(&now->why, TF_INVALID_ARGUMENT, "there is no group %" PRId64, group);
     size_t lanes = 0;
+    int64_t idle = 0;
     const int64_t *bounds = group_lanes(asked, group, &lanes);
-    *first = bounds[0];
-    *last = bounds[lanes];
-    bool right = 0 <= *first && *last <= asked->span_rows;
+    bool right = 0 <= bounds[0] && bounds[lanes] <= asked->span_rows;
     for (size_t i = 0; i < lanes; i++) right = right && bounds[i] <= bounds[i + 1];
-    return right || fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
+    if (!right)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
+    found->first = bounds[0];
+    found->last = bounds[lanes];
+    for (int64_t s = found->first; s < found->last; s++) {
+        const span_row *span = input_span(now, asked, s);
+        if (span == NULL || !add_span(now, asked, span, &found->records, &idle)) return false;
+    }
+    return true;
 }
 
 const int64_t *group_lanes(const blocks_request *asked, int64_t group, size_t *lanes) {
@@ -93,14 +106,19 @@ bool check_span(kernel_call *now, const blocks_request *asked, const span_row *s
            fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense", span->block);
 }
 
+const span_row *input_span(kernel_call *now, const blocks_request *asked, int64_t s) {
+    if (s >= 0 && s < asked->span_rows)
+        return check_span(now, asked, &asked->spans[s]) ? &asked->spans[s] : NULL;
+    fail(&now->why, TF_INVALID_ARGUMENT, "there is no span %" PRId64, s);
+    return NULL;
+}
+
 bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state) {
-    int64_t first = 0, last = 0;
+    span_group group;
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, wanted_group(asked, i), &first, &last)) return false;
-        for (int64_t s = first; s < last; s++)
-            if (!check_span(now, asked, &asked->spans[s]) ||
-                !visit(now, asked, &asked->spans[s], state))
-                return false;
+        if (!input_group(now, asked, wanted_group(asked, i), &group)) return false;
+        for (int64_t s = group.first; s < group.last; s++)
+            if (!visit(now, asked, &asked->spans[s], state)) return false;
     }
     return true;
 }

@@ -32,13 +32,15 @@ typedef struct {
     int64_t lanes; /* … or, if not 0, a row of the bounds of so many lanes, which take turns */
     const int64_t *mark;   /* of the versions of the files; NULL: numbers have no marks */
     const int64_t *wanted; /* for `wanted_group` */
-    int64_t table_rows, span_rows, group_rows, wanted_rows;
+    int64_t table_rows, span_rows, group_rows, wanted_rows, files;
 } blocks_request;
 
 bool input_request(kernel_call *now, blocks_request *asked);
 
-/* Whether none of the first so many wanted groups has the mark of other files than those that are
- * there now. */
+/* Whether a number does not have the mark of other files than those of the mark `now_there`. */
+bool check_mark(kernel_call *now, int64_t number, int64_t now_there);
+
+/* The same of the first so many wanted groups. */
 bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers);
 
 /* The group of a number that has a mark; negative: nothing. */
@@ -47,21 +49,29 @@ int64_t marked_group(int64_t number);
 /* The i-th group that is wanted; negative: nothing. */
 int64_t wanted_group(const blocks_request *asked, int64_t i);
 
-/* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
-bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
-                 int64_t *last);
+/* The spans of a group, and the records that they announce. */
+typedef struct {
+    int64_t first, last; /* spans [first, last) */
+    int64_t records;
+} span_group;
 
-/* The bounds of the lanes of a group that `group_spans` found. Without lanes it is one. */
+/* A group whose spans and their blocks make sense, and together too; no spans for a negative number. */
+bool input_group(kernel_call *now, const blocks_request *asked, int64_t group, span_group *found);
+
+/* The bounds of the lanes of a group that `input_group` found. Without lanes it is one. */
 const int64_t *group_lanes(const blocks_request *asked, int64_t group, size_t *lanes);
 
-/* Whether a span and its block make sense. */
+/* Whether a span that an op has made, and its block, make sense. */
 bool check_span(kernel_call *now, const blocks_request *asked, const span_row *span);
+
+/* Span `s` if it and its block make sense, or NULL. */
+const span_row *input_span(kernel_call *now, const blocks_request *asked, int64_t s);
 
 /* What is done with each span that a call asks for, in order; false ends it. */
 typedef bool span_visitor(kernel_call *now, const blocks_request *asked, const span_row *span,
                           void *state);
 
-/* Spans are checked before they are visited. */
+/* Each group is checked before its spans are visited. */
 bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state);
 
 /* How many records of its block a span has. */

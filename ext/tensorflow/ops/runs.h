@@ -12,7 +12,7 @@ typedef struct {
     size_t idle;      /* turns that give nothing */
 } span_run;
 
-/* Reads a span that was checked. False, with now->why, leaves the good records before the damage in
+/* Reads a span of a group that was checked. False, with now->why, leaves the good records before the damage in
  * next->found. `next` must be zero. */
 bool run_read(kernel_call *now, const blocks_request *asked, const span_row *span,
               const read_settings *settings, span_run *next);

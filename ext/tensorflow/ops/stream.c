@@ -27,9 +27,8 @@ enum {
 };
 
 static bool input_position(kernel_call *now, int64_t files, const int64_t **position) {
-    int64_t n = 0;
-    if (!input_rows(now, POSITION, 1, position, &n)) return false;
-    bool right = n == 3 && 0 <= (*position)[0] && (*position)[0] <= files && 0 <= (*position)[1] &&
+    if (!input_numbers(now, POSITION, 3, position)) return false;
+    bool right = 0 <= (*position)[0] && (*position)[0] <= files && 0 <= (*position)[1] &&
                  (*position)[1] <= INT64_MAX / 2;
     return right || fail(&now->why, TF_INVALID_ARGUMENT,
                          "position is not (file of %" PRId64 ", records, offset)", files);
@@ -86,10 +85,13 @@ static bool output_strings_of(kernel_call *now, const parts *found) {
 }
 
 static bool input_name(kernel_call *now, int64_t file, ex_bytes *name) {
-    if (file >= input_count(now, SHOWN))
+    const TF_TString *texts = NULL;
+    int64_t n = 0;
+    if (!input_strings(now, SHOWN, &texts, &n)) return false;
+    if (file >= n)
         return fail(&now->why, TF_INVALID_ARGUMENT, "file %" PRId64 " has no name to show", file);
-    const TF_TString *text = (const TF_TString *)tf.TensorData(now->inputs[SHOWN]) + file;
-    *name = (ex_bytes){(const uint8_t *)tf.StringGetDataPointer(text), tf.StringGetSize(text)};
+    *name = (ex_bytes){(const uint8_t *)tf.StringGetDataPointer(&texts[file]),
+                       tf.StringGetSize(&texts[file])};
     return true;
 }
 
@@ -139,9 +141,10 @@ static void pass_by(kernel_call *now, const parts *found, stream *from, int64_t 
 static void read_on(kernel_call *now, const read_settings *settings, uint64_t least, parts *found,
                     parts_output *output) {
     const int64_t *position = NULL;
-    const int64_t files = input_count(now, NAMES);
+    const TF_TString *names = NULL;
+    int64_t files = 0;
     stream from;
-    if (!input_position(now, files, &position) ||
+    if (!input_strings(now, NAMES, &names, &files) || !input_position(now, files, &position) ||
         !input_text(now, VERSION, 0, from.version, sizeof from.version))
         return;
     int64_t file = position[0];
@@ -176,11 +179,10 @@ void pack_stream(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     parts found;
     const int64_t *least = NULL;
-    int64_t n = 0;
     found.count = found.records = 0;
     found.nbytes = 0;
-    if (call_begin(&now, context, SHOWN + 1) && input_rows(&now, LEAST, 1, &least, &n)) {
-        if (n == 1 && least[0] >= 0)
+    if (call_begin(&now, context, SHOWN + 1) && input_numbers(&now, LEAST, 1, &least)) {
+        if (least[0] >= 0)
             read_on(&now, kernel, (uint64_t)least[0], &found, output_pack);
         else
             fail(&now.why, TF_INVALID_ARGUMENT, "least is not a number of records");
@@ -194,9 +196,10 @@ void plain_codec(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
     kernel_call now;
     char url[MAX_NAME], codec[MAX_CODEC], first[MAX_CODEC] = "", plain[MAX_CODEC];
-    if (call_begin(&now, context, NAME_CODECS + 1) &&
+    const TF_TString *names = NULL;
+    int64_t files = 0;
+    if (call_begin(&now, context, NAME_CODECS + 1) && input_strings(&now, NAMES, &names, &files) &&
         input_text(&now, NAME_CODECS, 0, codec, sizeof codec)) {
-        const int64_t files = input_count(&now, NAMES);
         bool same = true;
         for (int64_t i = 0; same && i < files && input_text(&now, NAMES, i, url, sizeof url); i++) {
             same = stream_plain(url, codec, plain) && (i == 0 || strcmp(plain, first) == 0);

@@ -56,25 +56,22 @@ static bool copy_bounds(record_window *of, const blocks_request *asked, int64_t 
     return of->bounds != NULL;
 }
 
-record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t group) {
-    int64_t first = 0, last = 0, expected = 0;
-    if (!group_spans(now, asked, group, &first, &last)) return NULL;
-    for (int64_t s = first; s < last; s++) {
-        if (!check_span(now, asked, &asked->spans[s])) return NULL;
-        expected += span_records(asked, &asked->spans[s]);
-    }
-    record_window *of = calloc(1, sizeof *of + (size_t)(last - first) * sizeof *of->runs);
-    if (of == NULL || (group >= 0 && !copy_bounds(of, asked, group))) {
+record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t number) {
+    span_group group;
+    if (!input_group(now, asked, number, &group)) return NULL;
+    const size_t spans = (size_t)(group.last - group.first);
+    record_window *of = calloc(1, sizeof *of + spans * sizeof *of->runs);
+    if (of == NULL || (number >= 0 && !copy_bounds(of, asked, number))) {
         free(of);
         fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
     }
-    if (group < 0) of->lanes = 1;
+    if (number < 0) of->lanes = 1;
     pthread_mutex_init(&of->lock, NULL);
     pthread_cond_init(&of->now_ready, NULL);
-    of->first = first;
-    of->expected = expected;
-    of->failed = of->spans = (size_t)(last - first);
+    of->first = group.first;
+    of->expected = group.records;
+    of->failed = of->spans = spans;
     if (of->spans == 0) finish(of, NULL);
     return of;
 }
@@ -91,13 +88,14 @@ void window_delete(record_window *of) {
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* With the lock, which is let go meanwhile. What lies behind damage is not read. */
+/* With the lock, which is let go meanwhile. What lies behind damage is not read. The request may be another
+ * call's than the one that the window was made for. */
 static void read_span(record_window *of, size_t i, kernel_call *now, const blocks_request *asked,
                       const read_settings *settings) {
     bool wanted = i < of->failed;
     pthread_mutex_unlock(&of->lock);
-    const span_row *span = &asked->spans[of->first + (int64_t)i];
-    bool good = !wanted || run_read(now, asked, span, settings, &of->runs[i]);
+    const span_row *span = wanted ? input_span(now, asked, of->first + (int64_t)i) : NULL;
+    bool good = !wanted || (span && run_read(now, asked, span, settings, &of->runs[i]));
     pthread_mutex_lock(&of->lock);
     if (!good && i < of->failed) {
         of->failed = i;
@@ -125,13 +123,14 @@ const record_list *window_records(const record_window *of) { return of->records;
 
 const failure *window_damage(const record_window *of) { return &of->why; }
 
-bool window_place(const record_window *of, const blocks_request *asked, const uint8_t *record,
-                  const span_row **span, int64_t *offset) {
+bool window_place(const record_window *of, kernel_call *now, const blocks_request *asked,
+                  const uint8_t *record, const span_row **span, int64_t *offset) {
     for (size_t i = 0; i < of->spans; i++) {
         const chunk *bytes = &of->runs[i].found.bytes;
         if (bytes->data == NULL || record < bytes->data || record > bytes->data + bytes->size)
             continue;
-        *span = &asked->spans[of->first + (int64_t)i];
+        *span = input_span(now, asked, of->first + (int64_t)i);
+        if (*span == NULL) return false;
         const block_row *row = &asked->table[(*span)->block];
         *offset = row->raw_start + (record - bytes->data) - TFRECORD_HEADER;
         return true;

@@ -28,8 +28,8 @@ const record_list *window_records(const record_window *of);
 const failure *window_damage(const record_window *of);
 
 /* Where a record of it lies: a span of the request, and the offset in the uncompressed stream. */
-bool window_place(const record_window *of, const blocks_request *asked, const uint8_t *record,
-                  const span_row **span, int64_t *offset);
+bool window_place(const record_window *of, kernel_call *now, const blocks_request *asked,
+                  const uint8_t *record, const span_row **span, int64_t *offset);
 
 /* NULL is no window. */
 void window_delete(record_window *of);

@@ -7,9 +7,10 @@
 struct shared_window {
     int64_t group;
     uint64_t seed;
-    uint64_t content; /* a hash of the spans, blocks and files that the group names */
-    int64_t left;     /* records that nobody has taken yet */
-    size_t refs;      /* calls, and the list */
+    uint64_t
+        content;  /* a hash of the group's bounds, and of the spans, blocks and files it names */
+    int64_t left; /* records that nobody has taken yet */
+    size_t refs;  /* calls, and the list */
     shared_window *older;
     record_window *of;
 };
@@ -35,38 +36,33 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-static uint64_t mix_text(uint64_t hash, const kernel_call *now, int input, int64_t index) {
-    const TF_Tensor *tensor = now->inputs[input];
-    if (index < 0 || index >= tf.Dim(tensor, 0)) return hash; /* reading will tell */
-    const TF_TString *text = (const TF_TString *)tf.TensorData(tensor) + index;
-    size_t size = tf.StringGetSize(text);
-    return mix(mix(hash, &size, sizeof size), tf.StringGetDataPointer(text), size);
+/* False, with now->why: there is no such text. */
+static bool mix_text(uint64_t *hash, kernel_call *now, int input, int64_t index) {
+    char text[MAX_NAME];
+    if (!input_text(now, input, index, text, sizeof text)) return false;
+    *hash = mix(*hash, text, strlen(text) + 1);
+    return true;
 }
 
 /* Kernels may serve more than one dataset: TensorFlow makes one for all ops of equal attributes that
  * are run eagerly. */
-static uint64_t content_of(const kernel_call *now, const blocks_request *asked, int64_t first,
-                           int64_t last) {
-    uint64_t hash = 0;
+static bool find_content(kernel_call *now, const blocks_request *asked, int64_t number,
+                         uint64_t *content) {
+    span_group group;
+    size_t lanes = 0;
+    if (!input_group(now, asked, number, &group)) return false;
+    const int64_t *bounds = group_lanes(asked, number, &lanes);
+    uint64_t hash = mix(0, bounds, (lanes + 1) * sizeof *bounds);
     int64_t file = -1;
-    for (int64_t s = first; s < last; s++) {
+    for (int64_t s = group.first; s < group.last; s++) {
         const span_row *span = &asked->spans[s];
         const block_row *row = &asked->table[span->block];
         hash = mix(mix(hash, span, sizeof *span), row, sizeof *row);
         for (int names = FILES; names <= VERSIONS && row->file != file; names++)
-            hash = mix_text(hash, now, names, row->file);
+            if (!mix_text(&hash, now, names, row->file)) return false;
         file = row->file;
     }
-    return hash;
-}
-
-static bool find_content(kernel_call *now, const blocks_request *asked, int64_t group,
-                         uint64_t *content) {
-    int64_t first = 0, last = 0;
-    if (!group_spans(now, asked, group, &first, &last)) return false;
-    for (int64_t s = first; s < last; s++)
-        if (!check_span(now, asked, &asked->spans[s])) return false;
-    *content = content_of(now, asked, first, last);
+    *content = hash;
     return true;
 }
 

@@ -143,8 +143,7 @@ class MultipartOutput:
 
     def __del__(self) -> None:
         if not getattr(self, "_done", True) and self._sent:
-            work = partial(give_up, self._travelling, self._connection, self._upload)
-            self._owner.later(work)
+            self._owner.later(give_up, self._travelling, self._connection, self._upload)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return self._connection.start(well_formed(work, self._upload.url))

@@ -180,10 +180,10 @@ def turns_dataset(
     spans = turn_spans(blocks, chosen, parallel_reads, in_group)
     total = int(spans.spans[:, 2].sum())
     elements = in_elements(total, options)
-    reader = BlockReader(dataset, spans, options, partial=not whole, marked=True)
-    groups = elements if whole else spans.count
     # groups that share blocks stay together
     together = max(1, parallel_reads * per_block // in_group)
+    reader = BlockReader(dataset, spans, options, partial=not whole, marked=True, together=together)
+    groups = elements if whole else spans.count
     numbers = stages.marked(range(groups), reader.mark, together)
     if whole:
         return _batches(reader, numbers, options), elements
@@ -294,7 +294,7 @@ def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends:
     found = stages.then(found, rest, ends=ends)
 
     seeded = tf.data.Dataset.zip((reader.begun(found), stages.seeds(options)))
-    sizes = [windows.count, windows.per_window, windows.in_last]
+    sizes = [windows.count, windows.per_window, windows.in_last, reader.mark]
     given = [tf.constant(sizes, tf.int64)]
     return stages.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
 
@@ -306,7 +306,7 @@ def _batches_of_window() -> Any:
         return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
 
     number = tf.TensorSpec([], tf.int64)
-    return stages.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
+    return stages.concrete(step, number, number, tf.TensorSpec([4], tf.int64))
 
 
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:

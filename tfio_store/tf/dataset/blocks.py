@@ -217,12 +217,13 @@ class BlockReader:
         partial: bool = True,
         window: int = 1,
         marked: bool = False,
+        together: int = 1,
     ) -> None:
-        """``marked`` groups are those of `stages.marked`."""
+        """``marked`` groups are those of `stages.marked`, so many ``together``."""
         files = [shard.address for shard in dataset.shards]
         codecs = [codec_text(shard) for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
-        place_and_files = versions_of(dataset)
+        place_and_files = versions_of(dataset, f"{spans.content} {together}")
         self.mark = mark_of(*place_and_files)
         # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(
@@ -338,19 +339,20 @@ class BlockReader:
         return max(1, min(most, self.count, budget // max(1, nbytes)))
 
 
-def versions_of(dataset: Dataset) -> list[str]:
-    """Where the files lie, and which versions of them are there, for `stages.other_versions`. What
-    a manifest says of its files is true wherever they lie. Nothing is said of local files without
-    one: a copy of a file has another time."""
+def versions_of(dataset: Dataset, numbers: str) -> list[str]:
+    """Where the files lie, and which versions of them are there, for `stages.other_versions`; and
+    what ``numbers`` mean in them, since the same records may lie in other blocks. What a manifest
+    says of its files is true wherever they lie. Nothing is said of local files without one: a copy
+    of a file has another time."""
     if dataset.paged is not None:
-        return ["", ""]
+        return ["", numbers]
     crcs = [shard.crc32c for shard in dataset.shards]
     if all(crc is not None for crc in crcs):
-        return ["", repr(crcs)]
+        return ["", f"{crcs} {numbers}"]
     etags = [shard.version.etag for shard in dataset.shards]
     if None in etags or not all(is_remote(shard.url) for shard in dataset.shards):
         return ["", ""]
-    return [repr([shard.url for shard in dataset.shards]), repr(etags)]
+    return [repr([shard.url for shard in dataset.shards]), f"{etags} {numbers}"]
 
 
 @lru_cache(maxsize=16)

@@ -213,9 +213,9 @@ def read_picked(
 def window_rows(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     """What `read_examples` wants of each batch of a window, a marked one: int64 [n, 3].
 
-    ``sizes``, int64 [3], are how many windows there are, and the batches of each and of the last.
-    Any other number than that of a window is one batch. One op, where TensorFlow would take ten
-    times as long to set up a dozen. There is no such op but the bridge's.
+    ``sizes``, int64 [4], are how many windows there are, the batches of each and of the last, and
+    the mark of the files. Any other number than that of a window is one batch. One op, where
+    TensorFlow would take ten times as long to set up a dozen. There is no such op but the bridge's.
     """
     rows = op_def_library.apply_op("TfioStoreWindowRows", window=window, seed=seed, sizes=sizes)
     rows.set_shape([None, 3])

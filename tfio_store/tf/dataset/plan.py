@@ -313,6 +313,10 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             return _TF.apply(self._plain(), transformation_func)
         if self._is_shuffled() and _shares_out(transformation_func, _DATA_POLICIES):
             return _TF.apply(self._plain(), transformation_func)  # one order has no shares
+        if _serves_in_rounds(transformation_func):
+            # it refuses what is known to end, which TensorFlow does not know of its own reader
+            keep = tf.autograph.experimental.do_not_convert(lambda *_: True)
+            return _TF.apply(_TF.filter(self, keep), transformation_func)
         if _is_made_by(transformation_func, "assert_cardinality"):
             return self._on_records("apply", transformation_func)
         plan, parser = self._open_plan(batched=True), _parser_of(transformation_func)
@@ -527,6 +531,13 @@ def _parser_of(transformation: Any) -> list[Any] | None:
     named = inspect.getclosurevars(transformation).nonlocals
     wanted = ("features", "num_parallel_calls", "deterministic")
     return [named[name] for name in wanted] if named.keys() >= set(wanted) else None
+
+
+def _serves_in_rounds(transformation: Any) -> bool:
+    """Whether it is tf.data service whose consumers each take an element of a round."""
+    if not _is_made_by(transformation, "_distribute"):
+        return False
+    return inspect.getclosurevars(transformation).nonlocals.get("num_consumers") is not None
 
 
 def _shares_out(transformation: Any, policies: tuple[Any, ...]) -> bool:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from typing_extensions import Buffer as BytesLike
@@ -66,7 +65,7 @@ class ReadFile:
         """Cancel what was fetched ahead and has not come. Finalizers may call it."""
         under_way = self._under_way.copy()
         if under_way:
-            self._owner.later(partial(cancel_all, under_way))
+            self._owner.later(cancel_all, under_way)
 
 
 class WriteFile:

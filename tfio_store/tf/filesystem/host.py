@@ -131,7 +131,7 @@ class Host:
         writer.put_off(step)
         ended: Future[None] = Future()
         self._ending.add(ended)
-        writer.owner.later(partial(self._catch_up, writer, ended))
+        writer.owner.later(self._catch_up, writer, ended)
 
     def _catch_up(self, writer: WriteFile, ended: Future[None]) -> None:
         try:
