@@ -103,9 +103,11 @@ def batched(draw: Draw, *, mapped: bool) -> Step:
     way = draw.one("batched by", "batch", "batch", "batch", "padded", "ragged", "grouped")
 
     def step(dataset: Any) -> Any:
-        if way == "padded" and not has_sparse(dataset):
+        ranks = [getattr(each, "shape", None) for each in tf.nest.flatten(dataset.element_spec)]
+        known = all(shape is not None and shape.rank is not None for shape in ranks)
+        if way == "padded" and known and not has_sparse(dataset):
             return dataset.padded_batch(size, drop_remainder=drop)
-        if way == "ragged" and not has_sparse(dataset) and hasattr(dataset, "ragged_batch"):
+        if way == "ragged" and known and not has_sparse(dataset) and hasattr(dataset, "ragged_batch"):
             return dataset.ragged_batch(size, drop_remainder=drop)
         if way == "grouped" and not mapped:
             return dataset.group_by_window(

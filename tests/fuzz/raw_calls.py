@@ -101,7 +101,8 @@ class Sound:
         return {"version": np.array(b"", object), "position": integers(0, 0, -1)}
 
     def draw(self, dice: random.Random) -> Case:
-        kind = dice.choice([self._of_blocks, self._of_blocks, self._of_streams, self._small])
+        kinds = [self._of_blocks, self._of_blocks, self._of_streams, self._small, self._of_orders]
+        kind = dice.choice(kinds)
         return kind(dice)
 
     def _of_blocks(self, dice: random.Random) -> Case:
@@ -122,6 +123,35 @@ class Sound:
         elif op == "AwaitBlocks":
             inputs["attempt"] = integers(0)[0]
         return Case(f"TfioStore{op}", inputs, settings)
+
+    def _of_orders(self, dice: random.Random) -> Case:
+        """Of blocks that are each a group."""
+        blocks = dice.choice(self.requests[::3])
+        op, mark = (
+            dice.choice(["BeginEpoch", "PickRecords", "ReadPicked"]),
+            int(blocks["mark"].sum()),
+        )
+        if op == "BeginEpoch":
+            some = blocks["files"][: dice.randrange(len(blocks["files"]) + 1)]
+            names = {"names": some[::-1], "all_names": blocks["files"]}
+            return Case(f"TfioStore{op}", {**names, "seeds": integers(5, 7, 0),
+                                           "key": integers(1, 2)}, {})  # fmt: skip
+        row = [mark, dice.randrange(3), *(int(block) << 32 for block in range(3)), -1]
+        if op == "ReadPicked":
+            settings = {**SETTINGS, "batch_size": SIZE, **draw_columns(dice)}
+            return Case(f"TfioStore{op}", {**blocks, "wanted": integers(*row)}, settings)
+        files = len(blocks["files"])
+        sizes = integers(
+            SIZE, dice.choice([1, 3]), 50, dice.choice([1, 30, 5000]), 2, 3, files, 9000
+        )
+        inputs = {
+            "batch": integers((dice.randrange(3) << 32) + mark)[0],
+            "epoch": integers(dice.randrange(3), 5, 7, *range(files)),
+            "table": blocks["table"],
+            "spans": blocks["spans"],
+            "sizes": sizes,
+        }
+        return Case(f"TfioStore{op}", inputs, {})
 
     def _of_streams(self, dice: random.Random) -> Case:
         codec, settings = dice.choice([b"", b"auto"]), SETTINGS

@@ -48,7 +48,7 @@ def change(case: Case, dice: random.Random) -> Case:
     """The case with some of its inputs, or of its attributes, made hostile."""
     inputs, attributes = dict(case.inputs), dict(case.attributes)
     for _ in range(dice.choice([1, 1, 1, 2, 4])):
-        if "spans" in inputs and dice.random() < 0.2:
+        if "groups" in inputs and dice.random() < 0.2:
             dice.choice([claim_too_much, idle_for_ever])(inputs, dice)
         elif attributes and dice.random() < 0.25:
             change_attribute(attributes, dice)

@@ -52,7 +52,7 @@ static bool find_seeds(kernel_call *now, const int64_t *seeds, const int64_t *ke
         philox child = philox_new((uint64_t)found[0], (uint64_t)found[1]);
         if (philox_next(&child) == key[0] && philox_next(&child) == key[1]) return true;
     }
-    return fail(&now->why, TF_INTERNAL,
+    return fail(&now->why, TF_INVALID_ARGUMENT,
                 "no epoch of the seeds %" PRId64 " and %" PRId64 " begins with %" PRId64,
                 seeds[SEED], seeds[SEED2], key[0]);
 }
