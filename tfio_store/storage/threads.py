@@ -18,6 +18,7 @@ __all__ = [
     "Owner",
     "PerProcess",
     "Threads",
+    "begun",
     "collection_in",
     "collects_here",
     "mapped",
@@ -74,6 +75,22 @@ def start_daemon(work: Work, name: str) -> None:
         if is_shutdown(error):
             raise RuntimeError(SHUTTING_DOWN) from error
         raise
+
+
+def begun(work: Callable[[], T], name: str) -> Future[T]:
+    """What a thread that nobody waits for makes of ``work``. RuntimeError if none can start. The
+    future is running: cancelling it has no effect, so that several may wait for it."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    start_daemon(run, name)
+    return answer
 
 
 class Owner:
