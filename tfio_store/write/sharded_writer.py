@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer as BytesLike
 
@@ -29,7 +30,11 @@ from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.records import RecordCheck, schema_as_learned
-from tfio_store.write.shard_stream import ShardStream, ShardUploads, check_record_positions
+from tfio_store.write.shard_stream import ShardStream, check_record_positions
+from tfio_store.write.shard_uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder
 
 __all__ = ["ShardedWriter"]
 
@@ -156,6 +161,7 @@ class ShardedWriter(ShardWriter):
         self._manifest: DatasetManifest | None = None
         storage = given_storage(storage_options, storage)
         folder, names = locate(url, num_shards, shard_template, storage)
+        _check_open_files(folder, num_shards)
         self._attempt = begin(folder, names, plan, schema=self._described.schema)
         self._check.appends_to(self._attempt.appends_to)
         self._uploads = ShardUploads(
@@ -283,6 +289,17 @@ def _abandon(attempt: Attempt, uploads: ShardUploads) -> None:
         warnings.warn(
             f"what this writer wrote could not be removed ({error}); tfio_store.clean will",
             stacklevel=2,
+        )
+
+
+def _check_open_files(folder: Folder, num_shards: int | None) -> None:
+    """A store of files has a file open for each shard, all the time."""
+    most: int = getattr(folder.store, "most_outputs", sys.maxsize)
+    if num_shards is not None and num_shards > most:
+        raise ValueError(
+            f"num_shards={num_shards}: this process can have no more than {most} files open beside "
+            "those that it has; raise its limit (ulimit -n), pass fewer, or pass max_shard_bytes, "
+            "with which a shard is closed before the next one is opened"
         )
 
 
