@@ -34,6 +34,7 @@ from tfio_store.errors import ReplacedError
 from tfio_store.storage.threads import begun
 
 __all__ = [
+    "DISTANT",
     "LOOKS_AT_ONCE",
     "ConditionRefusedError",
     "ObjectInfo",
