@@ -33,7 +33,7 @@ from tfio_store.records.framing import (
 )
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.pipeline import Pipeline, SerialQueue
-from tfio_store.write.stored_objects import check_stored, read_back
+from tfio_store.write.stored_objects import check_committed, read_back
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
@@ -299,7 +299,7 @@ class ShardStream:
             self.may_be_visible = True
             stored = output.commit(if_absent=if_absent, crc32c=layout.crc32c)
             self._etag = stored.etag
-            check_stored(stored, folder.url(self.name), nbytes=layout.nbytes, crc=layout.crc32c)
+            check_committed(folder.store, path, stored, nbytes=layout.nbytes, crc=layout.crc32c)
             if verify and stored.crc32c is None:
                 read_back(folder.store, path, nbytes=layout.nbytes, crc=layout.crc32c)
         except BaseException as error:
