@@ -46,8 +46,9 @@ class ShardedWriter(ShardWriter):
     """Writes records into shards, and publishes all of them at once when it is closed.
 
     Leaving the context normally commits. Leaving it by an exception leaves no object behind. A
-    writer that is dropped without `close` never publishes. Use it in one thread at a time. In a
-    forked child it refuses to be used, and leaving the context there changes nothing.
+    writer that is dropped without `close` never publishes. Use it in one thread at a time: if two
+    write at a time, an error says so, and nothing is committed. In a forked child it refuses to be
+    used, and leaving the context there changes nothing.
 
     Give either ``num_shards``, or ``max_shard_bytes`` and/or ``max_shard_records``. Without any of
     them a shard takes 256 MiB.
