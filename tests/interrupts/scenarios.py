@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import tfio_store as tfs
 from tfio_store._loader import Gathering, LoaderContent
@@ -16,6 +18,7 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 RECORDS = [b"%06d" % number * 20 for number in range(300)]
 ROWS = 3000
+LOOKS = 100
 
 warnings.simplefilter("ignore")
 
@@ -27,12 +30,18 @@ class Scenario:
     check: Callable[[str], None]
 
 
-def found(url: str) -> list[bytes] | None:
-    """The dataset's records, sorted. None if there is none."""
+def found(source: str | list[str]) -> list[bytes] | None:
+    """Its records, sorted. None if there are none, or no more."""
     try:
-        return sorted(tfs.RecordReader(url))
+        return sorted(tfs.RecordReader(source))
     except FileNotFoundError:
         return None
+
+
+def globbed(folder: str) -> list[bytes] | None:
+    """Those of all shards that a pattern finds. None if it finds none."""
+    visible = sorted(glob.glob(os.path.join(glob.escape(folder), "train*")))
+    return found(visible) if visible else None
 
 
 # Writers
@@ -42,18 +51,20 @@ def check_dataset(folder: str) -> None:
     """The dataset is there whole or not at all, also for who globs, and the next one can be
     written. (A commit that was stopped in its middle may leave all shards and no manifest.)"""
     url = os.path.join(folder, "train")
-    records = found(url)
-    assert records is None or records == RECORDS, f"{len(records)} of {len(RECORDS)} records"
-    visible = glob.glob(os.path.join(glob.escape(folder), "train*"))
-    if records is not None or visible:
-        assert sorted(tfs.RecordReader(sorted(visible))) == RECORDS, visible
+    for _ in range(LOOKS):  # a thread tidies up behind a writer that nobody holds any more
+        seen = {tuple(records) for records in (found(url), globbed(folder)) if records is not None}
+        if seen <= {tuple(RECORDS)}:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError(f"{[len(records) for records in seen]} of {len(RECORDS)} records")
     with tfs.ShardedWriter(url, num_shards=2, if_exists="overwrite") as writer:
         writer.write_batch(RECORDS[:9])
     assert found(url) == RECORDS[:9]
 
 
 def fixed(folder: str) -> None:
-    options = {"num_shards": 3, "compression": "GZIP", "block_bytes": 4096}
+    options: dict[str, Any] = {"num_shards": 3, "compression": "GZIP", "block_bytes": 4096}
     with tfs.ShardedWriter(os.path.join(folder, "train"), **options) as writer:
         for record in RECORDS[:200]:
             writer.write(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ RECORDS = [DRAWN.randbytes(DRAWN.randrange(2000, 9000)) for _ in range(2000)]
 
 def written(place: Place, compression: str | None) -> dict[str, bytes]:
     """The files of a dataset."""
-    options = {"compression": compression, "storage_options": place.storage_options}
+    options: dict[str, Any] = {"compression": compression, "storage_options": place.storage_options}
     with tfs.ShardedWriter(place.url("train"), num_shards=2, **options) as writer:
         writer.write_batch(RECORDS)
     return {name: place.get(name) for name in place.names()}

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_records_larger_than_the_budget_come_one_at_a_time(
 ) -> None:
     """Stored, decompressed, and as the caller has it: three times. It was ten times."""
     half = random.Random(1).randbytes(SIZE // 2)
-    options = {"num_shards": 1, "compression": compression, "level": 1}
+    options: dict[str, Any] = {"num_shards": 1, "compression": compression, "level": 1}
     with tfs.ShardedWriter(tmp_path / "train", **options) as writer:
         for number in range(COUNT):
             writer.write(half[number:] + half + half[:number])

@@ -20,7 +20,7 @@ RECORDS = [b"%06d" % number * 10 for number in range(2000)]
 
 @pytest.mark.parametrize("limits", [{"max_shard_records": 40}, {"num_shards": 3}])
 def test_threads_that_write_at_a_time_lose_nothing_in_silence(
-    tmp_path: Path, limits: dict[str, int]
+    tmp_path: Path, limits: dict[str, Any]
 ) -> None:
     """One at a time is what the docs ask for. Else all is there, or an error says why."""
     for number in range(10):
