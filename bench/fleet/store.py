@@ -20,8 +20,8 @@ from tests.support.framed import framed
 from tests.support.million import BLOCKS, many
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.storage import ObjectInfo, Retry, Storage, Store, Version
+from tfio_store.storage.answers import StatusError
 from tfio_store.storage.cloud.bucket_store import BucketStore, Page
-from tfio_store.storage.faults import StatusError
 
 __all__ = ["READS", "Bucket", "HostStore", "Service", "early", "reached"]
 

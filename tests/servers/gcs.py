@@ -16,6 +16,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from tests.servers.process import ask, free_port, running
 
@@ -40,7 +41,8 @@ def forget(endpoint: str, bucket: str) -> None:
 
 
 class Conditions:
-    """``ifGenerationMatch`` for simple uploads at once, for resumable ones when they end."""
+    """``ifGenerationMatch`` for simple uploads, copies and deletes at once, for resumable uploads
+    when they end."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, tuple[str, str, str]] = {}
@@ -66,7 +68,7 @@ class Conditions:
                     return None
             result = handler(request, response, storage, *args, **kwargs)
             if wanted is not None and resumable:
-                session = response["Location"].rpartition("upload_id=")[2].partition("&")[0]
+                session = parse_qs(urlsplit(response["Location"]).query)["upload_id"][0]
                 self.sessions[session] = bucket, request.query["name"][0], wanted
             return result
 
@@ -82,6 +84,24 @@ class Conditions:
             return handler(request, response, storage, *args, **kwargs)
 
         return wrapped
+
+    def changed(self, bucket: str, name: str) -> Callable[..., Any]:
+        """For requests about the object of which these parameters of the path tell."""
+
+        def wrapper(handler: Callable[..., Any]) -> Callable[..., Any]:
+            def wrapped(
+                request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any
+            ) -> Any:
+                wanted = request.query.get("ifGenerationMatch", [None])[0]
+                place = request.params[bucket], request.params[name]
+                if wanted is not None and not self.holds(storage, *place, wanted):
+                    response.status = http.HTTPStatus.PRECONDITION_FAILED
+                    return None
+                return handler(request, response, storage, *args, **kwargs)
+
+            return wrapped
+
+        return wrapper
 
     def download(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,6 +182,8 @@ def serve(port: int) -> None:
         objects.insert: conditions.insert,
         objects.upload_partial: conditions.upload,
         objects.download: conditions.download,
+        objects.delete: conditions.changed("bucket_name", "object_id"),
+        objects.rewrite: conditions.changed("dest_bucket_name", "dest_object_id"),
         objects.ls: paged,
         buckets.delete: emptied,
     }

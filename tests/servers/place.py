@@ -59,7 +59,10 @@ class Place:
 
     def open(self, name: str = "", **options: Any) -> tuple[Store, str]:
         """The library's own store for this place, and the path of ``name`` in it."""
-        return open_store(self.url(name), self.storage_options, backend=self.backend, **options)
+        return self.open_url(self.url(name), **options)
+
+    def open_url(self, url: str, **options: Any) -> tuple[Store, str]:
+        return open_store(url, self.storage_options, backend=self.backend, **options)
 
     @property
     def one_process(self) -> bool:

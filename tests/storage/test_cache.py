@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import random
 import resource
@@ -21,6 +22,8 @@ from typing import Any
 
 import pytest
 
+import tfio_store as tfs
+from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 from tests.servers.place import Place
 from tfio_store.storage import LocalCache, Storage, Store, Version
 from tfio_store.storage.cache.folder import CacheFolder, KeptRanges
@@ -472,3 +475,25 @@ def test_foreign_things_in_the_place_of_a_range(
         ours = Cached(place, cache)  # which waited for ever for who writes into the pipe
         assert ours[0:1000] == DATA[0:1000]
         assert ours[100:2000] == DATA[100:2000]
+
+
+@pytest.mark.parametrize("server", ["s3", "gcs", "azure"])
+def test_many_shards_are_looked_at_by_listing_them(
+    server: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A reader with a cache asks for the versions of all shards. That is one list of them."""
+    place: Place = request.getfixturevalue(server)
+    shards, asked = 100, []
+    rows = {"x": list(range(shards))}
+    options = place.storage_options
+    tfs.write_table(rows, place.url("train"), num_shards=shards, storage_options=options)
+
+    def note(asking: Request, forward: Forward) -> Answer:
+        asked.append(asking)
+        return forward(asking)
+
+    with rewriting_store(place.endpoint, note) as url:
+        through = json.loads(json.dumps(options).replace(place.endpoint, url))
+        storage = tfs.Storage(through, cache=tmp_path / "cache")
+        assert len(list(tfs.RecordReader(place.url("train"), storage=storage))) == shards
+    assert len(asked) < shards + 20

@@ -246,6 +246,30 @@ def test_a_refused_request_is_decided_by_fsspec(
     assert "Received redirect" in caplog.text
 
 
+def test_many_refusals_at_a_time_are_one(
+    s3: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says once that the bucket is left to fsspec, and not after the first refusal."""
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), s3.storage_options)
+    refused: asyncio.Event | None = None
+
+    async def refuse(*args: Any, **kwargs: Any) -> Any:
+        nonlocal refused
+        refused = asyncio.Event() if refused is None or refused.is_set() else refused
+        here = refused
+        asyncio.get_running_loop().call_later(0.1, here.set)
+        await here.wait()  # until all others of this round have asked
+        raise obstore.exceptions.GenericError("Received redirect without LOCATION")
+
+    monkeypatch.setattr(obstore, "get_async", refuse)
+    for rounds in range(1, 4):
+        reads = [store.read(path, at, at + 9) for at in range(30)]
+        assert [bytes(read.result()) for read in reads] == [DATA[at : at + 9] for at in range(30)]
+        said = caplog.text.count("from now on")
+        assert said == (rounds > 1)
+
+
 # --- failures
 
 

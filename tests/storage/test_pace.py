@@ -12,7 +12,8 @@ import pytest
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tfio_store.storage import Retry, Store, open_store
-from tfio_store.storage.faults import StatusError, is_slow_down
+from tfio_store.storage.answers import StatusError
+from tfio_store.storage.faults import is_slow_down
 from tfio_store.storage.pace import Pace
 
 

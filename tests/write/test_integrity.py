@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.conftest import s3_options
+from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tests.support.long import first
@@ -169,3 +171,25 @@ def test_of_racing_processes_exactly_one_wins(place: Place, attempt: int) -> Non
     winner = next(who for who, what in outcome.items() if what == "won")
     assert read(place, "ds/train") == [b"%d" % winner] * 1000
     assert len(place.names()) == 4
+
+
+@pytest.mark.parametrize("nbytes", [1 << 20, 20 << 20])
+def test_a_server_whose_own_checksum_is_wrong_is_said_to_be(s3: Place, nbytes: int) -> None:
+    """moto without its extra package answers a CRC32 in place of a CRC32C."""
+    record = bytes(range(256)) * (nbytes // 256)
+    name = "train-00000-of-00001.tfrecord"
+
+    def answer(request: Request, forward: Forward) -> Answer:
+        found = forward(request)
+        if request.method not in ("HEAD", "PUT") or name not in request.path:
+            return found
+        return found.header("x-amz-checksum-crc32c", base64.b64encode(bytes(4)).decode())
+
+    with rewriting_store(s3.endpoint, answer) as url:
+        options = {**s3.storage_options, "endpoint_url": url}
+        writer = tfs.ShardedWriter(s3.url("train"), num_shards=1, storage_options=options)
+        writer.write(record)
+        with pytest.raises(OSError, match="computes checksums wrongly") as caught:
+            writer.close()
+    assert "moto[s3crc32c]" in str(caught.value)
+    assert s3.names() == []

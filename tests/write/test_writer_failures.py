@@ -150,3 +150,13 @@ def test_who_is_overtaken_reads_what_to_do_next(tmp_path: Path) -> None:
     assert 'read that one, or write again with if_exists="append" to have both' in said
     assert said.endswith(f"'{url}'")
     assert list(tfs.RecordReader(url)) == [b"quick"]
+
+
+def test_a_writer_that_cannot_begin_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim would keep the plain names from the next one."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError):
+        tfs.ShardedWriter(tmp_path / "ds" / "train", num_shards=2, shuffle_seed=1)
+    assert list((tmp_path / "ds").iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import traceback
@@ -118,6 +119,8 @@ def program(ctx: click.Context) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the answer is its exit code."""
     state: dict[str, Any] = {"session": None}
+    # whose clients log at length what the error says in one line
+    logging.getLogger("azure").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = _shown(state)

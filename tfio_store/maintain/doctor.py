@@ -118,9 +118,12 @@ def diagnose(
 def _is_there(store: Store, path: str) -> bool:
     """Whether there is an object, a folder, or a dataset of that prefix. A wrong endpoint or
     credential shows here."""
-    if store.look(path) is not None or next(iter(store.list(path)), None) is not None:
-        return True
-    return "/" in path and bool(store.glob(glob.escape(path) + "-*"))
+    try:
+        if store.look(path) is not None or next(iter(store.list(path)), None) is not None:
+            return True
+        return "/" in path and bool(store.glob(glob.escape(path) + "-*"))
+    except FileNotFoundError:  # no such bucket
+        return False
 
 
 def _crc32c_agrees() -> bool:

@@ -11,12 +11,13 @@ from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import printable
 from tfio_store.maintain.build_index import object_crc32c
+from tfio_store.maintain.watched import WatchedStorage
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.storage.store import LOOKS_AT_ONCE
+from tfio_store.storage.store import DISTANT, LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
@@ -110,11 +111,15 @@ def verify(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     report = VerifyReport(quick=quick)
-    there = look_at_objects(dataset, report, quick=quick)
-    report.problems += _listed_twice(dataset)
     if quick:
+        look_at_objects(dataset, report, quick=True)
+        report.problems += _listed_twice(dataset)
         return report
-    _read_through(there, report, max_record_bytes, on_progress)
+    if not _is_sound(dataset, report, max_record_bytes, on_progress):
+        report = VerifyReport()
+        there = look_at_objects(dataset, report)
+        report.problems += _listed_twice(dataset)
+        _read_through(there, report, max_record_bytes, on_progress)
     expected = dataset.num_records
     if expected is not None and expected != report.records and report.ok:
         report.problems.append(
@@ -123,10 +128,44 @@ def verify(
     return report
 
 
+def _is_sound(
+    dataset: Dataset,
+    report: VerifyReport,
+    max_record_bytes: int,
+    on_progress: OnProgress | None,
+) -> bool:
+    """Whether each object is what its manifest says, and has sound records only, which ``report``
+    counts. Both are seen of the same bytes, which are read once from a distant store. What is
+    wrong, and where, needs a closer look. False also if the files are near."""
+    if not len(dataset.shards) or dataset.open(0)[0].in_flight < DISTANT:
+        return False
+    watched = WatchedStorage(dataset.storage)
+    looked = list(
+        mapped(
+            partial(_object_problem, dataset, by_store=True),
+            range(len(dataset.shards)),
+            LOOKS_AT_ONCE,
+        )
+    )
+    if any(problem is not None for problem, _ in looked) or any(_listed_twice(dataset)):
+        return False
+    seen = replace(dataset, storage=watched.as_storage())
+    for _ in sound_batches(seen.without_checkpoints(), report, max_record_bytes, on_progress):
+        pass
+    if report.skipped:
+        return False
+    shards = (dataset.shard(i) for i in range(len(dataset.shards)))
+    return all(
+        watched.crc32c(shard.address, shard.nbytes) == shard.crc32c
+        for shard in shards
+        if shard.crc32c is not None and not shard.is_part
+    )
+
+
 def look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = False) -> Dataset:
     """Report each object that is not what its manifest says. Returns the dataset of those that are
     there, of which a reader expects nothing: they are reported already."""
-    look = partial(_object_problem, dataset, quick=quick)
+    look = partial(_object_problem, dataset, by_store=quick, quick=quick)
     found = list(mapped(look, range(len(dataset.shards)), LOOKS_AT_ONCE if quick else 1))
     report.problems += [problem for problem, _ in found if problem is not None]
     if all(problem is None for problem, _ in found):
@@ -204,16 +243,19 @@ def _listed_twice(dataset: Dataset) -> Iterator[str]:
         names.add(shard.name)
 
 
-def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> tuple[str | None, bool]:
-    """How an object differs from what its manifest says, or None; and whether it is there."""
+def _object_problem(
+    dataset: Dataset, index: int, *, by_store: bool, quick: bool = False
+) -> tuple[str | None, bool]:
+    """How an object differs from what its manifest says, or None; and whether it is there.
+    ``by_store``: by the store's own checksum, if it has one."""
     try:
-        return _difference(dataset, index, quick=quick), True
+        return _difference(dataset, index, by_store=by_store, quick=quick), True
     except FileNotFoundError:
         return f"{dataset.shard(index).url}: is missing", False
 
 
-def _difference(dataset: Dataset, index: int, *, quick: bool) -> str | None:
-    """How an object differs, or None. ``quick``: by the store's own checksum."""
+def _difference(dataset: Dataset, index: int, *, by_store: bool, quick: bool) -> str | None:
+    """How an object differs, or None."""
     shard = dataset.shard(index)
     if shard.crc32c is None:
         if quick:
@@ -225,7 +267,7 @@ def _difference(dataset: Dataset, index: int, *, quick: bool) -> str | None:
     info = store.info(path)
     if info.size != shard.nbytes:
         return f"{shard.url}: has {info.size} bytes where the manifest says {shard.nbytes}"
-    by_store = quick or shard.is_part  # only a part's records are read, and not all of the file
+    by_store |= shard.is_part  # only a part's records are read, and not all of the file
     crc = info.crc32c if by_store else object_crc32c(dataset, index)
     if crc not in (None, shard.crc32c):
         return f"{shard.url}: has CRC32C {crc:08x} where the manifest says {shard.crc32c:08x}"

@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfio_store.dataset.model import TASK_BUDGET, Block, Dataset
+from tfio_store.dataset.model import MEMORY_BUDGET, TASK_BUDGET, Block, Dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.decode import (
     Decoding,
@@ -66,7 +66,7 @@ def fetch_blocks(
     # of a long dataset each range may need a page and a table, which take requests themselves
     first = None if units.dataset.paged is None else 1
     with closing(ReadAhead(ranges, budget=budget, may_be_short=True, first=first)) as ahead:
-        yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
+        yield from decode(units.dataset, tagged(ahead), how, budget=budget)
 
 
 def fetch_records(
@@ -85,20 +85,35 @@ def fetch_records(
     )
     ranges = chain[Fetch[Any]](fetches(units, numbers), chain.from_iterable(singles))
     with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
-        yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
+        yield from decode(units.dataset, tagged(ahead), how, budget=budget)
+
+
+def tagged(ahead: ReadAhead[Any]) -> Iterator[tuple[Any, BytesLike]]:
+    """The tags and bytes of the ranges, of which none stays here while the next one is fetched."""
+    for fetch, data in ahead:
+        given = fetch.tag, data
+        del fetch, data
+        yield given
+        del given
 
 
 def decode(
     dataset: Dataset,
     parts: Iterable[tuple[StreamPart | BlockRun | SeedRun | RecordRun, BytesLike]],
     how: Decoding,
+    *,
+    budget: int = MEMORY_BUDGET,
 ) -> Iterator[Located]:
-    """Located batches of the parts, in order. Empty ones are left out."""
+    """Located batches of the parts, in order. Empty ones are left out. ``budget``: bytes of blocks
+    that may be decompressed ahead; a larger block goes alone."""
     stream: StreamReader | None = None
-    blocks = _BlockDecoders(dataset, how)
+    blocks = _BlockDecoders(dataset, how, budget)
     for part, data in parts:
         if isinstance(part, BlockRun):
-            yield from blocks.feed(part, data)
+            feeding = blocks.feed(part, data)
+            del data  # or it would stay while the next range is fetched
+            yield from feeding
+            del feeding
             continue
         if isinstance(part, SeedRun):
             blocks.take_seeds(part, data)
@@ -131,13 +146,16 @@ def _cores() -> int:
 class _BlockDecoders:
     """Blocks in, located batches out, in order."""
 
-    def __init__(self, dataset: Dataset, how: Decoding) -> None:
+    def __init__(self, dataset: Dataset, how: Decoding, budget: int) -> None:
         self._dataset = dataset
         self._how = how
+        self._budget = budget
+        self._held = 0
         self._workers = _cores()
         self._ahead = 0
         """Blocks under way while one is handed out: none at first, for who waits for the first."""
-        self._waiting: deque[Future[_Decoded]] = deque()
+        self._waiting: deque[tuple[Future[_Decoded], int]] = deque()
+        """Each with the bytes that it holds."""
         self._seeds, self._seeds_at = memoryview(b""), 0
         """Those of the next run of blocks, and where in their index they begin."""
 
@@ -153,13 +171,24 @@ class _BlockDecoders:
                 yield from self.drain()
                 yield from self._out(self._decode(position, block, stored))
                 continue
+            nbytes = block.stop - block.start + block.raw_stop - block.raw_start
+            while self._waiting and self._held + nbytes > self._budget:
+                yield from self._first_out()
             pool = threads.pool("decode", self._workers)
-            self._waiting.append(
-                pool.submit(self._decode, position, block, stored, self._seed_of(block))
-            )
-            while len(self._waiting) > self._ahead:
-                yield from self._out(self._waiting.popleft().result())
+            decoding = pool.submit(self._decode, position, block, stored, self._seed_of(block))
+            self._waiting.append((decoding, nbytes))
+            self._held += nbytes
+            del stored, decoding
+            while len(self._waiting) > self._ahead or self._held > self._budget:
+                yield from self._first_out()
             self._ahead = min(self._ahead + 1, 2 * self._workers)
+
+    def _first_out(self) -> Iterator[Located]:
+        decoding, nbytes = self._waiting.popleft()
+        decoded = decoding.result()
+        del decoding  # which holds the block
+        self._held -= nbytes
+        yield from self._out(decoded)
 
     def _seed_of(self, block: Block) -> memoryview:
         if block.restart is None:
@@ -169,7 +198,7 @@ class _BlockDecoders:
 
     def drain(self) -> Iterator[Located]:
         while self._waiting:
-            yield from self._out(self._waiting.popleft().result())
+            yield from self._first_out()
 
     def _out(self, decoded: _Decoded) -> Iterator[Located]:
         # reported here, so that the caller's function runs in the caller's thread

@@ -196,6 +196,10 @@ def _zstd_compressor(level: int) -> Any:
     return _zstandard().ZstdCompressor(level=level, write_content_size=True, write_checksum=True)
 
 
+_MOST_WINDOW = 128 << 20
+"""Bytes that a ZSTD frame may have the decoder look back."""
+
+
 def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> BytesLike:
     """One block out of a shard (as a `BlockTable` bounds it), whose decompressed size is known.
 
@@ -208,6 +212,8 @@ def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> Byte
         raw = _inflate_known(data, nbytes)
     elif codec == "ZLIB":
         raw = _inflate_piece(data, nbytes)
+    elif codec == "ZSTD":
+        raw = _zstd_known(data, nbytes)
     else:
         raw = decompress(data, codec, limit=nbytes)
     if len(memoryview(raw)) != nbytes:
@@ -227,6 +233,21 @@ def _inflate_known(data: BytesLike, nbytes: int) -> BytesLike:
         if len(raw) == nbytes:
             return raw
     return decompress(data, "GZIP", limit=nbytes)
+
+
+def _zstd_known(data: BytesLike, nbytes: int) -> BytesLike:
+    """At once, and so without a second copy of all, if the data are one frame of that size."""
+    zstandard = _zstandard()
+    try:
+        # what the frame claims is allocated, so it is checked first
+        if zstandard.get_frame_parameters(data).content_size == nbytes:
+            raw: bytes = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompress(
+                data, allow_extra_data=False
+            )
+            return raw
+    except zstandard.ZstdError:
+        pass  # by steps it is found where, and what
+    return decompress(data, "ZSTD", limit=nbytes)
 
 
 def _inflate_piece(data: BytesLike, nbytes: int) -> bytes:
@@ -366,7 +387,7 @@ def new_member(codec: str, *, copyable: bool = False) -> Any:
     """A decoder of one member, frame or stream, as Python's zlib has them; ``copyable``: zlib's
     own, which has ``copy()``. "DEFLATE" is a codec here: a bare stream."""
     if codec == "ZSTD":
-        return _zstandard().ZstdDecompressor(max_window_size=128 << 20).decompressobj()
+        return _zstandard().ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
     library = zlib if copyable or _isal is None else _isal
     return library.decompressobj(_WINDOW_BITS[codec])
 

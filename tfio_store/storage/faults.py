@@ -8,68 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfio_store.storage.answers import code_of, reason_of, status_of
 from tfio_store.storage.redaction import redacted, secrets_in, without_secrets
-
-if TYPE_CHECKING:
-    from tfio_store.storage.store import Store
-
 
 __all__ = [
     "SHUTTING_DOWN",
-    "Answer",
     "ShortBodyError",
     "is_refused",
+    "is_taken",
     "is_transient",
     "may_arrive",
     "named",
     "naming",
-    "status_of",
     "unopened",
 ]
-
-
-# Answers of HTTP services that this library asks without a client.
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def expect(self, *statuses: int) -> Answer:
-        """Itself, if its status is one of these. Raises StatusError."""
-        if self.status not in statuses:
-            raise StatusError(self.status, self.body[:500].decode(errors="replace"))
-        return self
-
-    def document(self) -> dict[str, Any]:
-        """The JSON object that it carries. Raises ValueError for anything else."""
-        found = json.loads(self.body)
-        if not isinstance(found, dict):
-            raise ValueError(f"{type(found).__name__} in place of an object")
-        return found
-
-
-class StatusError(Exception):
-    """The answer has a status that the request must not end with."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(status, text)
-        self.status = status
-
-    def __str__(self) -> str:
-        return f"HTTP status {self.status}: {self.args[1]}"
 
 
 class ShortBodyError(ConnectionError):
@@ -105,7 +63,7 @@ TRANSIENT_TYPES = frozenset(
         ("azure", "ServiceResponseError"), ("botocore", "ConnectionError"),
         ("botocore", "HTTPClientError"), ("botocore", "IncompleteReadError"),
         ("botocore", "ResponseParserError"), ("gcsfs", "ChecksumError"),
-        ("http", "IncompleteRead"),
+        ("google", "TransportError"), ("http", "IncompleteRead"),
         ("paramiko", "SSHException"),
         ("requests", "ChunkedEncodingError"), ("requests", "ConnectionError"),
         ("requests", "Timeout"),
@@ -119,6 +77,12 @@ NO_CREDENTIALS_TYPES = frozenset(
     }
 )  # fmt: skip
 """Exceptions of clients that have not even asked the store."""
+
+REFUSED_TOKENS = frozenset(
+    {("azure", "ClientAuthenticationError"), ("google", "RefreshError"),
+     ("gcsfs", "NonRetryableError")}
+)  # fmt: skip
+"""Exceptions of clients that were given no token."""
 
 # Faults that no second attempt mends, although their types say otherwise.
 PERMANENT_TYPES = frozenset(
@@ -140,6 +104,16 @@ REFUSED = frozenset(
     }
 )  # fmt: skip
 """Answers that say that this copy of a request was not carried out, and will not be."""
+
+TAKEN = re.compile("AlreadyExists|ConditionNotMet|PreconditionFailed|ConditionalRequestConflict")
+"""Codes of a conflict (409) with what is there. Others are leases, policies and archives."""
+
+ARCHIVED = {
+    "BlobArchived": "restore it first, by setting its access tier to Hot or Cool",
+    "BlobBeingRehydrated": "wait until it is restored",
+    "InvalidObjectState": "restore it first, by a restore-object request",
+}
+"""Codes of objects that can't be read as they are kept, and what to do."""
 
 KIND_OF_STATUS: dict[int, type[OSError]] = {
     401: PermissionError,
@@ -182,35 +156,6 @@ NOT_STORAGE = (
 """Mistakes in code, which must not look like a failing store."""
 
 
-def code_of(fault: BaseException) -> str | None:
-    """The error code in an answer of S3 (botocore) or Azure."""
-    response = getattr(fault, "response", None)
-    error = response.get("Error") if isinstance(response, dict) else None
-    if isinstance(error, dict):
-        return error.get("Code")
-    code = getattr(fault, "error_code", None)
-    return None if code is None else str(getattr(code, "value", code))
-
-
-def status_of(fault: BaseException) -> int | None:
-    """The HTTP status that a client's exception carries, or None."""
-    response = getattr(fault, "response", None)
-    if isinstance(response, dict):  # botocore
-        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    else:
-        candidates = (
-            getattr(fault, "status", None),  # aiohttp
-            getattr(fault, "status_code", None),  # azure
-            getattr(fault, "code", None),  # gcsfs
-            getattr(response, "status_code", None),  # requests
-        )
-        found = next((value for value in candidates if value is not None), None)
-    try:
-        return int(found) if found is not None else None
-    except (TypeError, ValueError):
-        return None
-
-
 def is_transient(fault: BaseException) -> bool:
     """Whether the same request may succeed when made again."""
     types = types_of(fault)
@@ -223,10 +168,18 @@ def is_transient(fault: BaseException) -> bool:
         inner = getattr(fault, "inner_exception", None)
         if inner is not None and inner is not fault and is_transient(inner):
             return True
+    if ("google", "RefreshError") in types and getattr(fault, "retryable", False):
+        return True  # the server of tokens was busy
     passing = (TimeoutError, ConnectionError, EOFError)
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
+
+
+def is_taken(fault: BaseException) -> bool:
+    """Whether an answer says that another object is there than the request's condition wants."""
+    status, code = status_of(fault), code_of(fault)
+    return status == 412 or (status == 409 and (code is None or TAKEN.search(code) is not None))
 
 
 def is_slow_down(fault: BaseException) -> bool:
@@ -244,8 +197,11 @@ def types_of(fault: BaseException) -> set[tuple[str, str]]:
 
 
 def lacks_credentials(fault: BaseException) -> bool:
-    """Whether a client found nothing to sign its requests with."""
-    return bool(types_of(fault) & NO_CREDENTIALS_TYPES)
+    """Whether a client found nothing to sign its requests with. Azure's asks in turn whoever may
+    have something. It ends where one has it; what follows is then Entra's own refusal."""
+    types = types_of(fault)
+    nobody = ("azure", "ClientAuthenticationError") in types and status_of(fault) is None
+    return bool(types & NO_CREDENTIALS_TYPES) or (nobody and "AADSTS" not in str(fault))
 
 
 def is_refused(fault: BaseException) -> bool:
@@ -282,11 +238,16 @@ def kind_of(fault: BaseException) -> type[OSError]:
     for kind in ERRNO_OF_KIND:
         if isinstance(fault, kind):
             return kind
-    if lacks_credentials(fault):
-        return PermissionError
+    if lacks_credentials(fault) or types_of(fault) & REFUSED_TOKENS:
+        return ConnectionError if is_transient(fault) else PermissionError
     if "Timeout" in type(fault).__name__:  # clients have their own
         return TimeoutError
+    code = code_of(fault)
+    if code in ARCHIVED:
+        return PermissionError
     by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
+    if by_status is FileExistsError and not is_taken(fault):
+        by_status = None
     if by_status is not None:
         return by_status
     if is_transient(fault):
@@ -300,9 +261,15 @@ def explanation(
     """The client's own words, if they add something to ``kind``."""
     if lacks_credentials(fault):
         return NO_CREDENTIALS
+    code = code_of(fault)
+    if code in ARCHIVED:
+        return f"the store has archived this object ({code}): {ARCHIVED[code]}"
     if kind in ERRNO_OF_KIND:
-        code, text = code_of(fault), os.strerror(ERRNO_OF_KIND[kind])
-        return text if code is None or code.isdecimal() else f"{text} ({code})"
+        said = [] if code is None or code.isdecimal() else [code]
+        if kind is PermissionError and (reason := reason_of(fault)):
+            said.append(redacted(reason, secrets))  # who or what forbids it, and what it takes
+        text = os.strerror(ERRNO_OF_KIND[kind])
+        return f"{text} ({': '.join(said)})" if said else text
     if isinstance(fault, OSError) and fault.strerror:
         return redacted(fault.strerror, secrets)
     words = str(fault)
@@ -357,7 +324,7 @@ def named(
     return error
 
 
-def may_arrive(failure: BaseException, store: Store) -> bool:
+def may_arrive(failure: BaseException, store: object) -> bool:
     """Whether the failed request, or a copy of it before this one, may have been carried out or may
     yet be.
 

@@ -415,10 +415,26 @@ class MemoryStore(FsspecStore):
         return f"memory:/{path}"
 
     def info(self, path: str) -> ObjectInfo:
-        info = super().info(path)
+        found = self._described(path)
+        return super().info(path) if found is None else found  # a folder, or FileNotFoundError
+
+    def list(self, folder: str) -> Iterator[ObjectInfo]:
+        return self._versions(super().list(folder))
+
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
+        return [*self._versions(super().glob(pattern))]
+
+    def _versions(self, found: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+        """The same with their versions, which fsspec does not list."""
+        described = (self._described(one.path) for one in found)
+        return (one for one in described if one is not None)  # None: gone since
+
+    def _described(self, path: str) -> ObjectInfo | None:
         file = self._connection.fs.store.get(path)
+        if file is None:
+            return None
         modified = file.modified.timestamp()
-        return ObjectInfo(path, info.size, memory_version(file), modified=modified)
+        return ObjectInfo(path, file.size, memory_version(file), modified=modified)
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         file = self._connection.fs.store.get(path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.storage.faults import Answer
+from tfio_store.storage.answers import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.ranges import check_size, nothing_there, range_of, unquoted, wanted_body
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of

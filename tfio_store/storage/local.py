@@ -9,8 +9,10 @@ import fcntl
 import os
 import posixpath
 import re
+import resource
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
@@ -58,6 +60,10 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """How to open a file to read. A FIFO of that name would else wait for somebody who writes."""
 
+DESCRIPTORS = "/dev/fd"
+OTHER_FILES = 16
+"""Files that a process opens for a moment while its outputs are open."""
+
 LOOKS = 10
 """How often a file is read again if somebody writes into it meanwhile."""
 
@@ -79,6 +85,15 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return LocalStore, ("file", {}, Retry())
+
+    @property
+    def most_outputs(self) -> int:
+        """How many outputs this process can have open at a time, each of which is an open file."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most == resource.RLIM_INFINITY:
+            return sys.maxsize
+        there = len(os.listdir(DESCRIPTORS)) if os.path.isdir(DESCRIPTORS) else 0
+        return max(most - there - OTHER_FILES, 0)
 
     def address(self, path: str) -> str:
         return path

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 __all__ = [
     "bucket_and_key",
     "credentials",
     "endpoint_of",
+    "has_token",
     "location",
     "method_options",
     "open_session",
     "proxies",
+    "renewed_headers",
     "request_headers",
     "request_params",
     "trusted_certificates",
     "uses_mtls",
+    "withdraw_token",
 ]
 
 
@@ -49,9 +53,48 @@ def request_params(fs: Any, params: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def request_headers(fs: Any, headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """``headers``, and the credentials' own. It may wait for a fresh token."""
+    """``headers``, and the credentials' own. Unless `has_token`, it waits for a new token."""
     found: dict[str, str] = fs._get_headers(headers)
     return found
+
+
+RENEWED_BEFORE = 310.0
+"""gcsfs renews a token 300 seconds before it expires."""
+
+
+def has_token(fs: Any) -> bool:
+    """Whether `request_headers` waits for nothing."""
+    found = fs.credentials.credentials
+    if found is None:  # anonymous
+        return True
+    left = None if found.expiry is None else found.expiry.replace(tzinfo=timezone.utc)
+    soon = left is not None and (left - datetime.now(timezone.utc)).total_seconds() < RENEWED_BEFORE
+    return bool(found.valid and not soon)
+
+
+def renewed_headers(fs: Any) -> dict[str, str]:
+    """The credentials' own headers. Raises what the credentials raised, which gcsfs hides behind a
+    status 401, whatever it was."""
+    try:
+        return request_headers(fs)
+    except Exception as fault:
+        hidden = fault.__cause__ if type(fault).__name__ == "HttpError" else None
+        if hidden is None:
+            raise
+    raise hidden
+
+
+def withdraw_token(fs: Any, headers: Mapping[str, str]) -> bool:
+    """Let the next request wait for another token than that of ``headers``, if there can be one.
+    Whether there are credentials at all."""
+    found = fs.credentials.credentials
+    if found is None:
+        return False
+    renews = getattr(found, "refresh_token", "") is not None or found.refresh_handler is not None
+    shown = headers.get("Authorization") or headers.get("authorization") or ""
+    if renews and found.token is not None and shown.endswith(f" {found.token}"):
+        found.token = None  # else another request has seen to it
+    return True
 
 
 def uses_mtls(fs: Any) -> bool:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
-from tfio_store.storage.faults import Answer, ShortBodyError
+from tfio_store.storage.answers import Answer
+from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.redaction import redacted, without_secrets
 
 if TYPE_CHECKING:

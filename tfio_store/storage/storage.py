@@ -60,6 +60,8 @@ class Storage:
     index_dir: str | None
     _of_buckets: dict[str, Store] = field(init=False, compare=False)
     """The stores that were found. They hold connections, and do not pickle with this."""
+    _cached: dict[int, Store] = field(init=False, compare=False)
+    """What reads each of them through the cache, and keeps it alive, by its id."""
 
     def __init__(
         self,
@@ -124,7 +126,8 @@ class Storage:
         if self.cache is not None:
             from tfio_store.storage.cache.store import cached
 
-            store = cached(store, self.cache)
+            # one of each store, by which a dataset knows that its shards lie together
+            store = self._cached.setdefault(id(store), cached(store, self.cache))
         if bucket is not None:
             self._of_buckets[bucket[0]] = store
         return store, path
@@ -196,6 +199,6 @@ def _unpickled(*values: Any) -> Storage:
 
 
 def _fill(storage: Storage, *values: Any) -> None:
-    names = ("options", "retry", "backend", "cache", "index_dir", "_of_buckets")
-    for name, value in zip(names, (*values, {}), strict=True):
+    names = ("options", "retry", "backend", "cache", "index_dir", "_of_buckets", "_cached")
+    for name, value in zip(names, (*values, {}, {}), strict=True):
         object.__setattr__(storage, name, value)

@@ -17,7 +17,6 @@ import glob
 import io
 import math
 import os
-import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,8 +31,10 @@ from typing import ParamSpec, Protocol, TypeVar
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import ReplacedError
+from tfio_store.storage.threads import begun
 
 __all__ = [
+    "DISTANT",
     "LOOKS_AT_ONCE",
     "ConditionRefusedError",
     "ObjectInfo",
@@ -307,20 +308,11 @@ def early(
     later = partial(ask, *args, **kwargs)
     if store.in_flight < DISTANT or not store.lists_cheaply:
         return later
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(later())
-        except BaseException as error:
-            answer.set_exception(error)
-
     try:
-        # a daemon, since no one waits for an answer that was dropped, not even at exit
-        threading.Thread(target=run, name="tfio_store-early", daemon=True).start()
+        # no one waits for an answer that was dropped, not even at exit
+        return begun(later, "tfio_store-early").result
     except RuntimeError:  # the interpreter is on its way out
         return later
-    return answer.result
 
 
 # Metadata of many objects: by listing them, where that takes less time than to ask for

@@ -16,9 +16,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
 __all__ = [
+    "NoThreadError",
     "Owner",
     "PerProcess",
     "Threads",
+    "begun",
     "collection_in",
     "collects_here",
     "mapped",
@@ -69,15 +71,45 @@ class PerProcess(Generic[T]):
         return found
 
 
-def start_daemon(work: Work, name: str) -> None:
-    """Let a thread that nobody waits for do this. RuntimeError says so when the interpreter ends:
-    from Python 3.12 on it starts none then."""
+class NoThreadError(RuntimeError):
+    """The system starts no more threads."""
+
+
+@contextlib.contextmanager
+def starting_threads() -> Iterator[None]:
+    """RuntimeError when the interpreter ends: from Python 3.12 on it starts no thread then.
+    NoThreadError when there are as many as there may be."""
     try:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        yield
     except RuntimeError as error:
         if is_shutdown(error):
             raise RuntimeError(SHUTTING_DOWN) from error
-        raise
+        raise NoThreadError(
+            f"{error}: there are as many threads as the system allows; see ulimit -u, and the "
+            "limits of its container"
+        ) from error
+
+
+def start_daemon(work: Work, name: str) -> None:
+    """Let a thread that nobody waits for do this. See `starting_threads`."""
+    with starting_threads():
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+
+def begun(work: Callable[[], T], name: str) -> Future[T]:
+    """What a thread that nobody waits for makes of ``work``. RuntimeError if none can start. The
+    future is running: cancelling it has no effect, so that several may wait for it."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    start_daemon(run, name)
+    return answer
 
 
 class Owner:
@@ -202,10 +234,8 @@ class Threads(ThreadPoolExecutor):
     """An executor that only the interpreter shuts down while it is in use."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        try:
+        with starting_threads():
             return super().submit(fn, *args, **kwargs)
-        except RuntimeError as error:
-            raise RuntimeError(SHUTTING_DOWN) from error
 
 
 def mapped(work: Callable[[A], T], items: Iterable[A], at_once: int) -> Iterator[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,34 @@ class ReadingTests:
         store, path = site.open("folder/x")
         assert store.url(path) == site.url("folder/x")
 
+    @pytest.mark.parametrize("name", ["folder/x", "a#b", "per%20cent%"])
+    def test_an_address_opens_the_same_object(self, site: Site, name: str) -> None:
+        store, path = site.open(name)
+        put = store.put(path, DATA)
+        again, same = site.open_url(store.address(path))
+        assert same == path
+        assert again.get(same)[0] == DATA
+        assert again.info(same).etag == (put.etag or again.info(same).etag)
+
+    def test_a_look_answers_what_info_does(self, site: Site) -> None:
+        store, path = site.open("folder/x")
+        assert store.look(path) is None
+        for data in (b"one", b"another"):
+            store.put(path, data)
+            found = store.look(path)
+            assert found is not None
+            assert found.size == len(data)
+            assert found == store.info(path)
+        assert store.look(path.rpartition("/")[0]) is None
+        site.put("folder/x", DATA)
+        found = store.look(path)
+        assert found is not None
+        assert found.size == store.info(path).size == len(DATA)
+        store.delete([path])
+        assert store.look(path) is None
+        with pytest.raises(FileNotFoundError):
+            store.info(path)
+
     # Reading
 
     @pytest.mark.parametrize(
@@ -104,6 +133,16 @@ class ReadingTests:
         site.put("x", DATA)
         store, path = site.open("x")
         assert bytes(store.read(path, start, stop).result()) == DATA[start:stop]
+
+    def test_a_long_range_comes_whole(self, site: Site) -> None:
+        """One answer may bring less than was asked for, and the store asks again."""
+        size = (9 << 20) + 7
+        data = (os.urandom(1 << 16) * (size // (1 << 16) + 1))[:size]
+        store, path = site.open("x")
+        store.put(path, data)
+        for start, stop in ((0, size), (1, (1 << 16) + 2), (3, 5 << 20), (size - (1 << 20), size)):
+            assert bytes(store.read(path, start, stop).result()) == data[start:stop]
+        assert store.get(path)[0] == data
 
     def test_an_empty_object(self, site: Site) -> None:
         store, path = site.open("empty")
@@ -221,6 +260,18 @@ class ReadingTests:
             store.read(path, 0, 10, etag=version).result()
 
     # Listing
+
+    def test_a_listing_tells_what_info_does(self, site: Site) -> None:
+        """A reader takes versions and sizes from a listing, and asks for ranges of just these."""
+        store, folder = site.open("d")
+        for name in ("one", "two"):
+            store.put(f"{folder}/{name}", name.encode() * 9)
+        store.put(f"{folder}/two", b"2")
+        wanted = [store.info(f"{folder}/{name}") for name in ("one", "two")]
+        for found in (list(store.list(folder)), store.glob(f"{folder}/*")):
+            assert [(one.path, one.size, one.etag) for one in found] == [
+                (one.path, one.size, one.etag) for one in wanted
+            ]
 
     def test_list_is_deep_and_sorted(self, site: Site) -> None:
         wanted = ["b/1", "b/2/3", "b/2/4", "b0", "b/-1"]

@@ -66,7 +66,24 @@ class Site:
         Returns:
             tuple[Store, str]: The store, and the object's path in it.
         """
-        return self.storage.open(self.url(name))
+        return self.open_url(self.url(name))
+
+    def open_url(self, url: str) -> tuple[Store, str]:
+        """Open the store of any URL.
+
+        Args:
+            url (str): As a store's `address` names an object.
+
+        Returns:
+            tuple[Store, str]: The store, and the object's path in it.
+
+        Example:
+            >>> from tfio_store.testing import Site
+            >>> store, path = Site("memory://fresh").open("x")
+            >>> Site("memory://fresh").open_url(store.address(path))[1] == path
+            True
+        """
+        return self.storage.open(url)
 
     def names(self) -> list[str]:
         """List all objects.

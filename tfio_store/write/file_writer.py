@@ -20,7 +20,8 @@ from tfio_store.storage.threads import Owner
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.records import framed, write_run
-from tfio_store.write.shard_stream import ShardLayout, ShardUploads, make_piece
+from tfio_store.write.shard_stream import ShardLayout, make_piece
+from tfio_store.write.shard_uploads import ShardUploads
 
 __all__ = ["TFRecordWriter"]
 

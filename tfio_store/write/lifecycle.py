@@ -20,7 +20,7 @@ from tfio_store.write.claim import put_claim
 from tfio_store.write.commit import Attempt, Plan
 from tfio_store.write.placement import FixedShards, RollingShards, ShuffledShards
 from tfio_store.write.records import RecordCheck, runs, schema_of_both
-from tfio_store.write.shard_stream import ShardUploads
+from tfio_store.write.shard_uploads import ShardUploads
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder, FoundManifest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
-from tfio_store.storage.threads import Owner, Threads
+from tfio_store.storage.threads import NoThreadError, Owner, Threads
 
 __all__ = ["Memory", "Pipeline"]
 
@@ -97,7 +97,8 @@ class Pipeline:
         self._on_failure = on_failure
         self._changed = threading.Condition()
         self._cpu = Threads(os.cpu_count() or 1, "tfio_store-compress")
-        self.io = Threads(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
+        # one more, since one may wait until shards have ended
+        self.io = Threads(min(shards, _UPLOAD_THREADS) + 1, "tfio_store-upload")
         """Make a `SerialQueue`: one for each shard's uploads."""
 
     def reserve(self, nbytes: int) -> None:
@@ -132,6 +133,19 @@ class Pipeline:
         if self._failure is not None:
             raise self._failure
 
+    def step(self, work: Callable[[], T]) -> Callable[[], T]:
+        """``work``, unless anything has failed by then. If it fails itself, so does the writer."""
+
+        def checked() -> T:
+            self.check()
+            try:
+                return work()
+            except BaseException as error:
+                self.fail(error)
+                raise
+
+        return checked
+
     def compute(self, task: Callable[[], T]) -> Future[T]:
         """Run ``task`` in a thread that is meant for work without the GIL."""
         return self._cpu.submit(task)
@@ -143,7 +157,9 @@ class Pipeline:
 
 
 class SerialQueue:
-    """Tasks that run in a pool's threads, but one at a time and in order."""
+    """Tasks that run in a pool's threads, but one at a time and in order. Only a thread that runs
+    them says so. Whoever submits may be stopped at any line, as by Control-C. Then a task may wait,
+    but the next one takes it along."""
 
     def __init__(self, pool: Threads) -> None:
         self._pool = pool
@@ -162,13 +178,19 @@ class SerialQueue:
 
         with self._lock:
             self._waiting.append(run)
-            if self._running:
-                return future
-            self._running = True
-        self._pool.submit(self._run_all)
+            idle = not self._running
+        if idle:
+            try:
+                self._pool.submit(self._run_all)
+            except NoThreadError:  # what has begun must end all the same
+                self._run_all()
         return future
 
     def _run_all(self) -> None:
+        with self._lock:
+            if self._running:
+                return
+            self._running = True
         while True:
             with self._lock:
                 if not self._waiting:

@@ -15,7 +15,16 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.errors import CorruptRecordError
 from tfio_store.records.framing import FRAME_OVERHEAD, FrameWriter, RecordBatch, crc32c, scan
 from tfio_store.storage.threads import Owner
-from tfio_store.write.records import Run, encoded, record_nbytes, runs, sizes, strided, write_run
+from tfio_store.write.records import (
+    Run,
+    encoded,
+    is_of_bytes,
+    record_nbytes,
+    runs,
+    sizes,
+    strided,
+    write_run,
+)
 
 if TYPE_CHECKING:
     from tfio_store.dataset.names import RollOver
@@ -164,7 +173,7 @@ class RollingShards:
         self._records += 1
 
     def write_run(self, run: Run) -> None:
-        if isinstance(run, list) and any(isinstance(record, Mapping) for record in run):
+        if isinstance(run, list) and not is_of_bytes(run):
             run = [encoded(record) if isinstance(record, Mapping) else record for record in run]
         ends = np.cumsum(sizes(run) + FRAME_OVERHEAD)
         start = 0

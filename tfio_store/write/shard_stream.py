@@ -1,12 +1,11 @@
-"""Shards on their way to the store: laid out from blocks, from opening until they are visible or
-gone.
-"""
+"""A shard on its way to the store: laid out from blocks, written, and made visible."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,19 +32,15 @@ from tfio_store.records.framing import (
     scan,
 )
 from tfio_store.storage.faults import may_arrive
-from tfio_store.write.claim import Pulse
 from tfio_store.write.pipeline import Pipeline, SerialQueue
-from tfio_store.write.stored_objects import check_stored, read_back
+from tfio_store.write.stored_objects import check_committed, read_back
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
     from tfio_store.records.compression import Compressor
     from tfio_store.storage import Output
-    from tfio_store.storage.threads import Owner
-    from tfio_store.write.claim import HeldClaim
-    from tfio_store.write.pipeline import Memory
 
-__all__ = ["ShardLayout", "ShardStream", "ShardUploads", "check_record_positions", "make_piece"]
+__all__ = ["ShardLayout", "ShardStream", "check_record_positions", "make_piece"]
 
 
 # Notes where each record of a raw shard begins, block by block as they are written. No I/O.
@@ -114,10 +109,18 @@ class Piece:
     """The records of a raw block."""
 
 
+_TWO_THREADS = (
+    "two threads wrote at a time, and records may be lost: use a writer in one thread at a time, "
+    "or take a lock around write()"
+)
+
+
 def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
     """Compress a block. Touches nothing shared, so any thread may do it for any shard."""
     data = compressor.compress(block)
     found = scan(block, verify=False, max_record_bytes=sys.maxsize)
+    if len(found.batch) != records:
+        raise RuntimeError(_TWO_THREADS)
     return Piece(
         data=data,
         nbytes=memoryview(data).nbytes,
@@ -217,6 +220,9 @@ class ShardStream:
         self._header = compressor.header
         self._etag: str | None = None
         self.may_be_visible = False
+        self.ended: Future[None] | None = None
+        self._once = threading.Lock()
+        self.raw_nbytes = 0
         self._layout = ShardLayout(compressor, record_positions=record_positions)
         self._queue = SerialQueue(pipeline.io)
 
@@ -227,12 +233,17 @@ class ShardStream:
         records = self.frames.records
         if not records:
             return
-        self._pipeline.reserve(self.frames.nbytes)
-        block = self.frames.take()
-        make: Callable[[], Piece] = partial(make_piece, self._compressor, block, records)
-        if self._compressor.codec is not None:
-            make = self._pipeline.compute(make).result
-        self._queue.submit(partial(self._append, make, block.nbytes))
+        try:
+            self._pipeline.reserve(self.frames.nbytes)
+            block = self.frames.take()
+            self.raw_nbytes += block.nbytes
+            make: Callable[[], Piece] = partial(make_piece, self._compressor, block, records)
+            if self._compressor.codec is not None:
+                make = self._pipeline.compute(make).result
+            self._queue.submit(partial(self._append, make, block.nbytes))
+        except BaseException as error:  # as by Control-C: the block may be lost
+            self._pipeline.fail(error)
+            raise
 
     def _append(self, make: Callable[[], Piece], nbytes: int) -> None:
         try:
@@ -255,21 +266,24 @@ class ShardStream:
     def then(self, step: Callable[[], None]) -> Future[None]:
         """Do this when the output has taken all blocks pushed so far, unless anything has failed.
         If it fails itself, so does the writer."""
-
-        def checked() -> None:
-            self._pipeline.check()
-            try:
-                step()
-            except BaseException as error:
-                self._pipeline.fail(error)
-                raise
-
-        return self._queue.submit(checked)
+        return self._queue.submit(self._pipeline.step(step))
 
     def end(self) -> Future[None]:
         """Push what waits, and write the trailer. Done when the output has taken every byte."""
+        self._check_alone(self._once.acquire(blocking=False))
         self.push()
-        return self.then(self._end)
+        self.ended = self.then(self._end)
+        return self.ended
+
+    def check_end(self) -> None:
+        """RuntimeError if a record came behind the end."""
+        self._check_alone(not self.frames.records)
+
+    def _check_alone(self, alone: bool) -> None:
+        if not alone:
+            error = RuntimeError(_TWO_THREADS)
+            self._pipeline.fail(error)
+            raise error
 
     def _end(self) -> None:
         output = self._opened()
@@ -285,7 +299,7 @@ class ShardStream:
             self.may_be_visible = True
             stored = output.commit(if_absent=if_absent, crc32c=layout.crc32c)
             self._etag = stored.etag
-            check_stored(stored, folder.url(self.name), nbytes=layout.nbytes, crc=layout.crc32c)
+            check_committed(folder.store, path, stored, nbytes=layout.nbytes, crc=layout.crc32c)
             if verify and stored.crc32c is None:
                 read_back(folder.store, path, nbytes=layout.nbytes, crc=layout.crc32c)
         except BaseException as error:
@@ -307,124 +321,3 @@ class ShardStream:
     def _abort(self) -> None:
         if self._output is not None:
             self._output.abort()
-
-
-# All shards of one writer, from opening until they are visible or gone.
-
-
-class ShardUploads:
-    """Opens the streams of a writer's shards, and ends, commits or aborts them together. Without a
-    ``claim``, which says whose the names are, an object of a shard's name is replaced."""
-
-    def __init__(
-        self,
-        folder: Folder,
-        compressor: Compressor,
-        memory: Memory,
-        *,
-        open_shards: int,
-        verify: bool = False,
-        on_failure: Callable[[], Callable[[BaseException], None] | None],
-        claim: HeldClaim | None = None,
-        record_positions: bool | None = False,
-    ) -> None:
-        self._folder = folder
-        self._compressor = compressor
-        self._memory = memory
-        self._claim = claim
-        self._pulse = None if claim is None else Pulse(claim.beat)
-        self._record_positions = record_positions
-        self._verify = verify
-        self._pipeline = Pipeline(
-            budget=memory.queue_bytes, shards=open_shards, on_failure=on_failure
-        )
-        self._streams: dict[str, ShardStream] = {}
-        self._landing: dict[str, Future[None]] = {}
-
-    def open(self, name: str, output: Output | None = None) -> ShardStream:
-        """A stream to a new object; its output, unless given, opens with the first block."""
-        stream = ShardStream(
-            name,
-            self._pipeline,
-            self._compressor,
-            partial(self._open_output, name),
-            output=output,
-            block_bytes=self._memory.block_bytes,
-            record_positions=self._record_positions,
-        )
-        self._streams[name] = stream
-        return stream
-
-    def _open_output(self, name: str) -> Output:
-        path = self._folder.join(name)
-        return self._folder.store.open_output(path, part_bytes=self._memory.part_bytes)
-
-    def land(self, stream: ShardStream) -> None:
-        """End one shard and begin to commit it: the object becomes visible, not the dataset."""
-        stream.end()
-        stream.then(lambda: self._announce([stream]))
-        self._commit(stream)
-
-    def forget(self) -> None:
-        """Write none of the shards, to which no record came: nothing of them has begun."""
-        self._streams.clear()
-
-    def finish(self, landed: Callable[[], object] = lambda: None) -> list[ShardInfo]:
-        """End and commit all shards, in the order of their opening; calls ``landed`` for each."""
-        self._pipeline.check()
-        late = [stream for name, stream in self._streams.items() if name not in self._landing]
-        for end in [stream.end() for stream in late]:
-            end.result()
-        # The first shard becomes visible only after every byte of every shard has been taken.
-        if late:
-            self._announce(late)
-        for stream in late:
-            self._commit(stream)
-        for future in as_completed(self._landing.values()):
-            future.result()
-            landed()
-        return [stream.info() for stream in self._streams.values()]
-
-    def _announce(self, ended: list[ShardStream]) -> None:
-        """Note in the claim what is about to appear."""
-        if self._claim is not None:
-            self._claim.announce([stream.fingerprint() for stream in ended])
-
-    def _commit(self, stream: ShardStream) -> None:
-        claimed = self._claim is not None
-        commit = partial(stream.commit, self._folder, if_absent=claimed, verify=self._verify)
-        self._landing[stream.name] = stream.then(commit)
-
-    def drain(self) -> None:
-        """Wait until the outputs have taken every block that was pushed."""
-        self._pipeline.check()
-        for future in [stream.then(lambda: None) for stream in self._streams.values()]:
-            future.result()
-
-    def fail(self, failure: BaseException) -> None:
-        """Let everything under way stop, and later calls raise this."""
-        self._pipeline.fail(failure)
-
-    def abort(self) -> list[Fingerprint]:
-        """Drop every shard. Returns those that may be visible, to be deleted. Does nothing in a
-        forked child, because everything here is its parent's.
-        """
-        if not self._pipeline.owner.is_here:
-            return []
-        self._pipeline.fail(ValueError("the writer was aborted"))
-        for future in [stream.abort() for stream in self._streams.values()]:
-            future.exception()  # what can't be aborted because the store is gone is left to `clean`
-        self.close()
-        landing = (self._streams[name] for name in self._landing)
-        return [stream.fingerprint() for stream in landing if stream.may_be_visible]
-
-    @property
-    def owner(self) -> Owner:
-        """The process that owns the threads, and everything that they write."""
-        return self._pipeline.owner
-
-    def close(self) -> None:
-        """End the threads."""
-        if self._pulse is not None:
-            self._pulse.stop()
-        self._pipeline.shut_down()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer as BytesLike
 
@@ -29,7 +30,11 @@ from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.records import RecordCheck, schema_as_learned
-from tfio_store.write.shard_stream import ShardStream, ShardUploads, check_record_positions
+from tfio_store.write.shard_stream import ShardStream, check_record_positions
+from tfio_store.write.shard_uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder
 
 __all__ = ["ShardedWriter"]
 
@@ -41,8 +46,9 @@ class ShardedWriter(ShardWriter):
     """Writes records into shards, and publishes all of them at once when it is closed.
 
     Leaving the context normally commits. Leaving it by an exception leaves no object behind. A
-    writer that is dropped without `close` never publishes. Use it in one thread at a time. In a
-    forked child it refuses to be used, and leaving the context there changes nothing.
+    writer that is dropped without `close` never publishes. Use it in one thread at a time: if two
+    write at a time, an error says so, and nothing is committed. In a forked child it refuses to be
+    used, and leaving the context there changes nothing.
 
     Give either ``num_shards``, or ``max_shard_bytes`` and/or ``max_shard_records``. Without any of
     them a shard takes 256 MiB.
@@ -151,37 +157,50 @@ class ShardedWriter(ShardWriter):
         self._check = RecordCheck(schema, placed=shard_for is not None)
         open_shards = num_shards or ROLLING_OPEN
         memory = Memory.plan(memory_budget, open_shards, block_bytes)
-        self._block_bytes = block_bytes = memory.block_bytes
+        self._block_bytes = memory.block_bytes
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
         storage = given_storage(storage_options, storage)
         folder, names = locate(url, num_shards, shard_template, storage)
+        _check_open_files(folder, num_shards)
         self._attempt = begin(folder, names, plan, schema=self._described.schema)
-        self._check.appends_to(self._attempt.appends_to)
-        self._uploads = ShardUploads(
-            folder,
-            compressor,
-            memory,
-            open_shards=open_shards,
-            verify=verify_uploads,
-            on_failure=weakref.WeakMethod(self._stop),
-            claim=self._attempt.claim,
-            record_positions=record_positions,
-        )
-        self._owner = self._uploads.owner
-        self._drop = partial(_abandon, self._attempt, self._uploads)
-        self._shards: FixedShards | RollingShards | ShuffledShards
+        uploads: ShardUploads | None = None
+        try:
+            self._check.appends_to(self._attempt.appends_to)
+            self._uploads = uploads = ShardUploads(
+                folder,
+                compressor,
+                memory,
+                open_shards=open_shards,
+                verify=verify_uploads,
+                on_failure=weakref.WeakMethod(self._stop),
+                claim=self._attempt.claim,
+                record_positions=record_positions,
+            )
+            self._owner = uploads.owner
+            self._drop = partial(_abandon, self._attempt, uploads)
+            self._shards = self._placement(open_shards, limits, shard_for, shuffle_seed)
+        except BaseException:
+            self._drop = None
+            _abandon(self._attempt, uploads)
+            raise
+
+    def _placement(
+        self,
+        open_shards: int,
+        limits: RollOver | None,
+        shard_for: ShardFor | None,
+        shuffle_seed: int | None,
+    ) -> FixedShards | RollingShards | ShuffledShards:
+        """Open the first shards, and say which of them a record goes to."""
         open_shard = partial(_open_shard, self._uploads, self._attempt)
         if limits is not None:
-            self._shards = RollingShards(
-                open_shard, self._uploads.land, limits, block_bytes, self._tally
-            )
-            return
+            land, block_bytes = self._uploads.land, self._block_bytes
+            return RollingShards(open_shard, land, limits, block_bytes, self._tally)
         streams = [open_shard(shard) for shard in range(open_shards)]
         if shuffle_seed is not None:
-            self._shards = ShuffledShards(streams, shuffle_seed, block_bytes, self._tally)
-        else:
-            self._shards = FixedShards(streams, shard_for, block_bytes, self._tally)
+            return ShuffledShards(streams, shuffle_seed, self._block_bytes, self._tally)
+        return FixedShards(streams, shard_for, self._block_bytes, self._tally)
 
     def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
         """Add one record.
@@ -274,15 +293,26 @@ def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStr
     return uploads.open(attempt.shard_name(shard))
 
 
-def _abandon(attempt: Attempt, uploads: ShardUploads) -> None:
+def _abandon(attempt: Attempt, uploads: ShardUploads | None) -> None:
     """Remove what was written, unless a manifest may yet name it."""
-    shards = uploads.abort()
+    shards = [] if uploads is None else uploads.abort()
     try:
         attempt.abandon(shards)
     except Exception as error:  # what stopped the writer matters more
         warnings.warn(
             f"what this writer wrote could not be removed ({error}); tfio_store.clean will",
             stacklevel=2,
+        )
+
+
+def _check_open_files(folder: Folder, num_shards: int | None) -> None:
+    """A store of files has a file open for each shard, all the time."""
+    most: int = getattr(folder.store, "most_outputs", sys.maxsize)
+    if num_shards is not None and num_shards > most:
+        raise ValueError(
+            f"num_shards={num_shards}: this process can have no more than {most} files open beside "
+            "those that it has; raise its limit (ulimit -n), pass fewer, or pass max_shard_bytes, "
+            "with which a shard is closed before the next one is opened"
         )
 
 

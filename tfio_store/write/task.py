@@ -30,7 +30,7 @@ from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import RollingShards
 from tfio_store.write.progress import Tally
 from tfio_store.write.records import RecordCheck, runs, write_run
-from tfio_store.write.shard_stream import ShardUploads
+from tfio_store.write.shard_uploads import ShardUploads
 
 if TYPE_CHECKING:
     from tfio_store.dataset.manifest import Fingerprint

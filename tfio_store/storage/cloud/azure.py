@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.storage.answers import code_of, status_of
 from tfio_store.storage.cloud.bucket_store import BucketStore, Mark, Page, check_copy
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import ShortBodyError, code_of, status_of
+from tfio_store.storage.faults import ShortBodyError, is_taken
 from tfio_store.storage.ranges import check_size, nothing_there, unquoted, whole_body, whole_range
 from tfio_store.storage.registry import Origin
 from tfio_store.storage.retry import Retry
@@ -213,6 +214,8 @@ class AzureStore(BucketStore):
         except Exception as missing:
             raise (lost if status_of(missing) == 404 else missing) from fault
         if not mark.is_on(current.metadata):
+            if not is_taken(fault):  # a policy, for example
+                raise fault
             raise lost from fault
         return current
 

@@ -321,8 +321,9 @@ class BucketStore(ABC):
         while True:
             try:
                 found, _, token = self._wait(prefix, self._page(prefix, deep, token))
-            except FileNotFoundError:  # no such bucket
-                return
+            except FileNotFoundError as fault:  # no such bucket
+                fault.filename = self.url(prefix[: prefix.rindex("/") + 1])
+                raise
             # a key that ends in "/" is what consoles make in place of a folder
             yield from (one for one in found if not one.path.endswith("/"))
             if token is None:

@@ -11,10 +11,12 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tfio_store.storage import private
+from tfio_store.storage.answers import Answer
 from tfio_store.storage.cloud.bucket_store import BucketStore, Mark
+from tfio_store.storage.cloud.gcs_tokens import Tokens
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import Answer, ShortBodyError
+from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.ranges import wanted_body
 from tfio_store.storage.store import ObjectInfo, seconds_of
 
@@ -29,6 +31,7 @@ class GCSClient:
         from gcsfs.core import GCSFileSystem
 
         self.connection = Connection(GCSFileSystem, options)
+        self.tokens = Tokens(self.connection)
 
     async def ask(
         self,
@@ -50,18 +53,26 @@ class GCSClient:
         query = urlencode(private.request_params(fs, params))
         if query:
             target += ("&" if "?" in target else "?") + query
-        async with fs.session.request(
-            method,
-            URL(target, encoded=True),
-            headers=private.request_headers(fs, headers),
-            data=data,
-            allow_redirects=False,  # 308 is how a resumable upload says "go on"
-        ) as answer:
-            if wanted is not None or answer.status >= 400:
-                body = await wanted_body(answer, *(wanted or (0, None)))
-            else:
-                body = await answer.read()
-            return Answer(answer.status, answer.headers, body)
+
+        async def attempt(sent: Mapping[str, str]) -> Answer:
+            async with fs.session.request(
+                method,
+                URL(target, encoded=True),
+                headers=sent,
+                data=data,
+                allow_redirects=False,  # 308 is how a resumable upload says "go on"
+            ) as answer:
+                if wanted is not None or answer.status >= 400:
+                    body = await wanted_body(answer, *(wanted or (0, None)))
+                else:
+                    body = await answer.read()
+                return Answer(answer.status, answer.headers, body)
+
+        sent = await self.tokens.headers(headers)
+        answer = await attempt(sent)
+        if answer.status == 401 and self.tokens.withdraw(sent):
+            answer = await attempt(await self.tokens.headers(headers))
+        return answer
 
     async def ask_json(
         self, method: str, url: str, document: Mapping[str, Any], **params: str | None

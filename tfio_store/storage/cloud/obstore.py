@@ -168,7 +168,10 @@ class ObstoreReads(BucketStore):
         if not key or UNPLAIN.search(key) or is_forked():
             return await self._read_by_fsspec(path, start, stop, version)
 
+        native: Any = None
+
         async def attempt() -> BytesLike | None:
+            nonlocal native
             native = await self._native(bucket)
             if native is None:
                 return None
@@ -178,7 +181,7 @@ class ObstoreReads(BucketStore):
             data = await self._ask(path, attempt, nbytes=stop - start)
         except RefusedError as refusal:
             data = await self._read_by_fsspec(path, start, stop, version)
-            self._distrust(bucket, refusal)
+            self._distrust(bucket, native, refusal)
             return data
         return data if data is not None else await self._read_by_fsspec(path, start, stop, version)
 
@@ -227,10 +230,14 @@ class ObstoreReads(BucketStore):
             log.warning("%s: read through fsspec, not obstore: %s", self.url(bucket), reason)
             return None
 
-    def _distrust(self, bucket: str, refusal: RefusedError) -> None:
+    def _distrust(self, bucket: str, native: Any, refusal: RefusedError) -> None:
         """After a first refusal ask again where the bucket is: fsspec may know its region by now.
-        After a second one, leave the bucket to fsspec."""
-        self._natives.pop(bucket, None)
+        After a second one, leave the bucket to fsspec. Of many requests that one store of obstore's
+        was refused at a time, one counts."""
+        made = self._natives.get(bucket)
+        if made is None or not made.done() or made.result() is not native:
+            return
+        del self._natives[bucket]
         if bucket in self._once_refused:
             log.warning("%s: read through fsspec from now on: %s", self.url(bucket), refusal)
             nothing = self._natives[bucket] = asyncio.get_running_loop().create_future()
@@ -252,7 +259,8 @@ class ObstoreGCSStore(ObstoreReads, GCSStore):
         return meta.get("version")
 
     async def _make(self, bucket: str) -> Any:
-        return await gcs_native(self._connection.fs, bucket, self._retry.timeout)
+        fs = self._connection.fs
+        return await gcs_native(fs, self._client.tokens, bucket, self._retry.timeout)
 
 
 class ObstoreAzureStore(ObstoreReads, AzureStore):

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tfio_store.storage import private
+from tfio_store.storage.cloud.gcs_tokens import Tokens
 
 __all__ = ["UnfitError", "azure_native", "gcs_native", "s3_native"]
 
@@ -141,21 +142,21 @@ def s3_credentials(client: Any) -> Credentials | None:
 # --- GCS
 
 
-async def gcs_native(fs: Any, bucket: str, timeout: float) -> Any:
+async def gcs_native(fs: Any, tokens: Tokens, bucket: str, timeout: float) -> Any:
     """Raises UnfitError."""
     from obstore.store import GCSStore
 
     await private.open_session(fs)
     check(not fs.session_kwargs and not private.uses_mtls(fs), "session_kwargs or mTLS are set")
     params = private.request_params(fs, {})
-    headers = await asyncio.to_thread(private.request_headers, fs)
+    headers = await tokens.headers()
     signed = headers.pop("Authorization", headers.pop("authorization", None)) is not None
     if "userProject" in params:
         headers["x-goog-user-project"] = params.pop("userProject")
     check(not params, f"{sorted(params)} go with each request")
 
     async def ask() -> dict[str, Any]:
-        fresh = await asyncio.to_thread(private.request_headers, fs)
+        fresh = await tokens.headers()
         header = fresh.get("Authorization") or fresh.get("authorization") or ""
         return {"token": header.removeprefix("Bearer "), "expires_at": in_time()}
 

@@ -14,6 +14,7 @@ from typing import Any
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer, crc32c as crc32c_of
+from tfio_store.storage.answers import status_of
 from tfio_store.storage.cloud.bucket_store import (
     DELETES_AT_ONCE,
     BucketStore,
@@ -32,7 +33,7 @@ from tfio_store.storage.cloud.s3_client import (
     etag_of,
     is_lost,
 )
-from tfio_store.storage.faults import ShortBodyError, status_of
+from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, seconds_of

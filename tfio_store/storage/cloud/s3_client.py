@@ -18,10 +18,11 @@ from functools import partial
 from typing import Any
 
 from tfio_store.storage import private
+from tfio_store.storage.answers import code_of, status_of
 from tfio_store.storage.cloud.bucket_store import BucketStore, Mark
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import ShortBodyError, code_of, status_of
+from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.ranges import unquoted
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
