@@ -9,6 +9,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError
 
 EXT = Path("ext")
@@ -77,6 +78,20 @@ class BuildWhatCompiles(build_ext):
             self.left_out[ext.name] = error
 
 
+class BuildWithStartup(build_py):
+    """Adds the line that Python runs at its start, for TFIO_STORE_ACCELERATE."""
+
+    PTH = "tfio_store_startup.pth"
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(f"scripts/{self.PTH}", f"{self.build_lib}/{self.PTH}")
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return [*super().get_outputs(include_bytecode), f"{self.build_lib}/{self.PTH}"]
+
+
 MODULES = cythonize(
     EXTENSIONS,
     include_path=[f"ext/{room}" for room in ("crc32c", "inflate", "tfrecord", "memory", "example")],
@@ -91,4 +106,4 @@ MODULES = cythonize(
 for module in MODULES:  # cythonize would forget it
     module.optional = CORE_CHOICE != "compiled"
 
-setup(cmdclass={"build_ext": BuildWhatCompiles}, ext_modules=MODULES)
+setup(cmdclass={"build_ext": BuildWhatCompiles, "build_py": BuildWithStartup}, ext_modules=MODULES)

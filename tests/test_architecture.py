@@ -30,7 +30,7 @@ FLOORS = (
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
     {"cli"},
-    {"", "__main__"},
+    {"", "__main__", "accelerate", "startup"},
 )
 """From the ground up; "" is the package itself. Rooms on one floor are siblings."""
 

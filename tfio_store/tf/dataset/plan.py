@@ -61,7 +61,7 @@ from tfio_store.tf.dataset.record_function import (
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
 from tfio_store.tf.dataset.stages import Shuffle
 
-__all__ = ["Plan", "PlannedDataset", "integer"]
+__all__ = ["Plan", "PlannedDataset", "integer", "stories"]
 
 _Step = Callable[[tf.data.Dataset], tf.data.Dataset]
 _TF = tf.data.Dataset
@@ -106,6 +106,27 @@ class Plan:
         return found, count
 
 
+_told: list[str] | None = None
+"""What `stories` collects, if it was called."""
+
+
+def stories() -> Callable[[], list[str]]:
+    """From now on, keep what `PlannedDataset.explain` says of each dataset that is built. The
+    answer gives them: those of whole pipelines, each once."""
+    global _told
+    _told = told = [] if _told is None else _told
+
+    def found() -> list[str]:
+        different = list(dict.fromkeys(told))
+        return [
+            each
+            for each in different
+            if not any(other.startswith(f"{each}\n") for other in different)
+        ]
+
+    return found
+
+
 class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     """A `tf.data.Dataset` that is built when it is needed, as the rules of this module say."""
 
@@ -145,6 +166,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
                 else:  # it was made outside of the function that needs it
                     with context.eager_mode():
                         self._made = self._make()
+                if _told is not None:
+                    _told.append("\n".join(self._story(ends=True)))
             return self._made
 
     @property
