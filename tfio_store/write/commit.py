@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfio_store.dataset.folder import FoundManifest
-from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Fingerprint, Replaced
+from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Fingerprint, Loss, Replaced
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
@@ -455,6 +455,7 @@ class Attempt:
             shard_template=kept.shard_template if kept else manifest.shard_template,
             schema=schema_of_both(kept, manifest.schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
+            lost=Loss.all_of([kept.lost if kept else None, manifest.lost]),
         )
         gone: tuple[Fingerprint, ...] = ()
         if old is not None:

@@ -14,7 +14,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
-from tfio_store.dataset.manifest import DatasetManifest, describe
+from tfio_store.dataset.manifest import DatasetManifest, Loss, describe
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.dataset.source_names import numbered_target
@@ -246,6 +246,10 @@ class ShardedWriter(ShardWriter):
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: a table's schema is known when its end is."""
         self._described = replace(self._described, schema=schema.to_json())
+
+    def _keep_loss(self, lost: Loss | None) -> None:
+        """The manifest will tell of these records, which the source of the others had."""
+        self._described = replace(self._described, lost=lost)
 
     def _finish(self) -> DatasetManifest:
         """Let the shards land, and describe the dataset."""
