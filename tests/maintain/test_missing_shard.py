@@ -47,9 +47,7 @@ def test_a_pattern_after_an_append_and_after_an_overwrite(url: str) -> None:
     assert len(list(tfs.RecordReader(f"{url}-*"))) == 300
     with tfs.ShardedWriter(url, num_shards=1, if_exists="append") as writer:
         writer.write(b"one more")
-    with pytest.warns(RuntimeWarning, match=r"passes 1 of its files by; pass '.*train'"):
-        list(tfs.RecordReader(f"{url}-*"))
+    assert len(list(tfs.RecordReader(f"{url}-*"))) == 301
     with tfs.ShardedWriter(url, num_shards=1, if_exists="overwrite") as writer:
         writer.write(b"anew")
-    with pytest.warns(RuntimeWarning, match="finds 3 files that are no part of the dataset"):
-        list(tfs.RecordReader(f"{url}-*"))
+    assert list(tfs.RecordReader(f"{url}-*")) == [b"anew"]

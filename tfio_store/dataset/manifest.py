@@ -27,6 +27,7 @@ from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import written_schema
 from tfio_store.records.framing import crc32c
+from tfio_store.storage.aside import original
 
 __all__ = [
     "BlockTable",
@@ -90,6 +91,28 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """What is left to do until patterns find the shards of a manifest, and no others.
+
+    Until then its new shards have hidden names. See `tfio_store.write.publish`.
+    """
+
+    first: int = 0
+    """The number of the first shard with a hidden name: patterns find those before it."""
+    plain: str | None = None
+    """The generation whose shards get names without a tag."""
+    keep: float = 0.0
+    """Seconds for which hidden names stay, for who has opened them."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "first": self.first,
+            "plain": self.plain,
+            "keep": self.keep,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """Records that a dataset lacks since it was salvaged from damaged files.
 
@@ -145,6 +168,8 @@ class DatasetManifest:
         replaced (tuple[Replaced]): Objects of earlier generations, which readers may still be
             reading. Default ().
         lost (Loss | None): Records that `salvage` could not save. Default None.
+        publish (Publish | None): What is left to do until patterns find these shards and no others.
+            Default None.
 
     Example:
         >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
@@ -162,6 +187,7 @@ class DatasetManifest:
     shard_template: str | None = None
     replaced: tuple[Replaced, ...] = ()
     lost: Loss | None = None
+    publish: Publish | None = None
 
     def __repr__(self) -> str:
         packed = "" if self.compression is None else f", {self.compression}"
@@ -209,9 +235,11 @@ class DatasetManifest:
         """List the objects of earlier generations that are kept.
 
         Returns:
-            set[str]: Their names in the manifest's folder.
+            set[str]: Their names in the manifest's folder, and, while something is left to
+            `publish`, those that they had before.
         """
-        return {each.name for one in self.replaced for each in one.objects}
+        kept = {each.name for one in self.replaced for each in one.objects}
+        return kept if self.publish is None else kept | set(map(original, kept))
 
     def history_after(self) -> tuple[str, ...]:
         """Return the history of the manifest that comes after this one.
@@ -263,6 +291,7 @@ class DatasetManifest:
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
                 for one in self.replaced
             ],
+            **({} if self.publish is None else {"publish": self.publish.to_json()}),
         }
         indent = None if isinstance(self.shards, PagedShards) else 1
         return _with_crc(json.dumps(document, indent=indent, allow_nan=False))
@@ -423,6 +452,7 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         shard_template=_typed(document, "shard_template", str, type(None)),
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
         lost=_parse_lost(document.get("lost")),
+        publish=_parse_publish(document.get("publish")),
     )
     if manifest.compression not in _CODECS:
         raise ValueError(f'"compression" is {manifest.compression!r}')
@@ -457,6 +487,15 @@ def _parse_replaced(replaced: Any) -> Replaced:
     for one in objects:
         check_name(one.name)
     return Replaced(float(until), objects)
+
+
+def _parse_publish(publish: Any) -> Publish | None:
+    if publish is None:
+        return None
+    if not isinstance(publish, dict):
+        raise ValueError('"publish" is not an object')
+    plain = _typed(publish, "plain", str, type(None))
+    return Publish(_count(publish, "first"), plain, float(_typed(publish, "keep", int, float)))
 
 
 def _parse_lost(lost: Any) -> Loss | None:

@@ -61,7 +61,8 @@ class ShardedWriter(ShardWriter):
             (default).
         level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
         if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
-            one is there) or "append" (with the same compression and, but for nulls that come in,
+            one is there; a glob such as ``train-*`` finds the new one when `close` returns) or
+            "append" (with the same compression and, but for nulls that come in,
             the same schema; several writers may append at once).
         keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
             opened them reach the end. A later commit or `clean` removes them. 0 removes them at
@@ -237,7 +238,7 @@ class ShardedWriter(ShardWriter):
         self._drop = None
         self._set_ended(None)
         self._uploads.close()
-        self._attempt.tidy(self._manifest)
+        self._manifest = self._attempt.tidy(self._manifest)
 
     def _kept(self) -> DatasetManifest | None:
         """The dataset to append to, if there is one."""
