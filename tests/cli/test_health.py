@@ -48,7 +48,7 @@ def test_salvage(run: Run, kept: Kept) -> None:
     damage(kept)
     target = kept.place.url("saved")
     answer = run("salvage", kept.url, target, *kept.options, "--compression", "none", "--json")
-    assert answer.code == 0
+    assert answer.code == 1
     assert answer.document["records"] == len(
         list(tfs.RecordReader(target, storage_options=kept.place.storage_options))
     )
@@ -57,6 +57,23 @@ def test_salvage(run: Run, kept: Kept) -> None:
     assert "exists" in again.err
     over = run("salvage", kept.url, target, *kept.options, "--if-exists", "overwrite")
     assert "sound records" in over.out
+
+
+def test_salvage_that_loses_a_shard(run: Run, tmp_path: Path) -> None:
+    url, second = tmp_path / "train", "train-00001-of-00004.tfrecord"
+    with tfs.ShardedWriter(url, num_shards=4) as writer:
+        writer.write_batch([b"record %d" % i for i in range(400)])
+    (tmp_path / second).unlink()
+    refused = run("salvage", url, url, "--if-exists", "overwrite")
+    assert refused.code == 3
+    assert "--allow-missing" in refused.err
+    lossy = run("salvage", url, url, "--if-exists", "overwrite", "--allow-missing")
+    assert lossy.code == 1
+    verified = run("verify", url)
+    assert verified.code == 0
+    for answer in (lossy, verified, run("info", url), run("diff", url, url)):
+        assert f"100 records of {second}" in answer.out
+    assert run("salvage", url, tmp_path / "again").code == 0
 
 
 def test_salvage_of_something_else(run: Run, tmp_path: Path) -> None:

@@ -107,7 +107,12 @@ def batched(draw: Draw, *, mapped: bool) -> Step:
         known = all(shape is not None and shape.rank is not None for shape in ranks)
         if way == "padded" and known and not has_sparse(dataset):
             return dataset.padded_batch(size, drop_remainder=drop)
-        if way == "ragged" and known and not has_sparse(dataset) and hasattr(dataset, "ragged_batch"):
+        if (
+            way == "ragged"
+            and known
+            and not has_sparse(dataset)
+            and hasattr(dataset, "ragged_batch")
+        ):
             return dataset.ragged_batch(size, drop_remainder=drop)
         if way == "grouped" and not mapped:
             return dataset.group_by_window(

@@ -37,7 +37,7 @@ def test_verify_names_it_and_goes_on(url: str, quick: bool) -> None:
 def test_salvage_copies_the_others(url: str, tmp_path: Path) -> None:
     two = sorted(Path(url).parent.glob("train-*"))[1]
     two.unlink()
-    report = tfs.salvage(url, str(tmp_path / "good"))
+    report = tfs.salvage(url, str(tmp_path / "good"), allow_missing=True)
     assert not report.ok
     assert report.problems == [f"{two}: is missing"]
     assert report.records == len(list(tfs.RecordReader(str(tmp_path / "good")))) == 200
@@ -47,9 +47,7 @@ def test_a_pattern_after_an_append_and_after_an_overwrite(url: str) -> None:
     assert len(list(tfs.RecordReader(f"{url}-*"))) == 300
     with tfs.ShardedWriter(url, num_shards=1, if_exists="append") as writer:
         writer.write(b"one more")
-    with pytest.warns(RuntimeWarning, match=r"passes 1 of its files by; pass '.*train'"):
-        list(tfs.RecordReader(f"{url}-*"))
+    assert len(list(tfs.RecordReader(f"{url}-*"))) == 301
     with tfs.ShardedWriter(url, num_shards=1, if_exists="overwrite") as writer:
         writer.write(b"anew")
-    with pytest.warns(RuntimeWarning, match="finds 3 files that are no part of the dataset"):
-        list(tfs.RecordReader(f"{url}-*"))
+    assert list(tfs.RecordReader(f"{url}-*")) == [b"anew"]

@@ -31,7 +31,9 @@ actor dies there. States are told apart by what the store holds and what each ac
 was told, and *every order* means that no state which can be reached was left out.
 
 After each step the dataset must be whole, and be what a serial order of commits gives, and nothing
-of others may be touched; at each end every writer's report must be true, every reader must have
+of others may be touched. What a pattern such as `train-*` finds is a part of one generation, never
+of two, where no first writer is at work and no stranger's file has such a name; at the end it is
+all of the last one. At each end every writer's report must be true, every reader must have
 read one whole generation, and `clean` must leave the dataset alone.
 
 """

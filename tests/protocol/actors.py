@@ -10,11 +10,13 @@ from tests.protocol.store import ask
 from tests.protocol.world import DAY, FOLDER
 from tfio_store.maintain.clean import clean
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import RecordDecoder
 from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.write_job import WriteJob
 
 URL = f"sim://{FOLDER}/train"
 BUDGET = 16 << 20
+GLOBBED = "train-"
 
 Records = tuple[bytes, ...]
 
@@ -118,6 +120,25 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Glob:
+    """A reader that knows no manifest: list the shards by a pattern, and read them later."""
+
+    watches = True
+
+    def run(self, name: str) -> Records:
+        found = [info.path for info in ask("glob", f"{FOLDER}/{GLOBBED}*")]
+        return tuple(record for path in found for record in decoded(ask("get", path)[0], path))
+
+
+def decoded(data: bytes, path: str) -> list[bytes]:
+    """The records of a whole file."""
+    decoder = RecordDecoder(path=path)
+    records = list(map(bytes, decoder.feed(data)))
+    decoder.finish()
+    return records
+
+
+@dataclass(frozen=True)
 class Night:
     """Nobody: so many seconds pass, when no request is under way."""
 
@@ -127,4 +148,4 @@ class Night:
         ask("sleep", name, self.seconds)
 
 
-Program = Write | Job | Copy | Clean | Read | Night
+Program = Write | Job | Copy | Clean | Read | Glob | Night

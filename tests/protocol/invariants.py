@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,19 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from tests.protocol.actor import Direct, Moment
-from tests.protocol.actors import URL, Clean, Copy, Job, Night, Program, Read, Write
+from tests.protocol.actors import (
+    GLOBBED,
+    URL,
+    Clean,
+    Copy,
+    Glob,
+    Job,
+    Night,
+    Program,
+    Read,
+    Write,
+    decoded,
+)
 from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
@@ -113,6 +126,17 @@ def decode(world: World, manifest: DatasetManifest) -> Records:
     return tuple(sorted(records))
 
 
+def globbed(world: World) -> Records:
+    """The records of all that a pattern finds, sorted."""
+    paths = [path for path in sorted(world.objects) if path.startswith(f"{FOLDER}/{GLOBBED}")]
+    stored = [(world.objects[path], path) for path in paths]
+    return tuple(sorted(record for each, path in stored for record in decoded(each.data, path)))
+
+
+def is_part(some: Records, whole: Records | None) -> bool:
+    return not Counter(some) - Counter(whole or ())
+
+
 @dataclass(frozen=True)
 class Promises:
     """What a scenario's actors may do, and must have done."""
@@ -120,6 +144,9 @@ class Promises:
     programs: Mapping[str, Program]
     foreign: Mapping[str, int]
     """The digests of objects that are none of the dataset's."""
+    alone: bool = False
+    """Whether patterns find nothing but committed shards: no file of another program, and no first
+    writer, whose shards come one by one."""
     _clean: set[tuple[int, tuple[str, ...]]] = field(default_factory=set)
     """Ends that `clean` was seen to leave as they should be."""
 
@@ -134,7 +161,7 @@ class Promises:
         return self._look(found, name, request.path)
 
     def _watches(self, name: str) -> bool:
-        return isinstance(self.programs[name], Read)
+        return isinstance(self.programs[name], Read | Glob)
 
     def _look(self, state: State, who: str, path: str) -> State:
         if path in self.foreign:
@@ -142,8 +169,15 @@ class Promises:
             if found is None or found.digest != self.foreign[path]:
                 raise Violation(f"{who} changed or deleted {path}, which is not its own")
         now, before = dataset(state.world), state.versions[-1]
-        if path != MANIFEST or now == before:
-            return state
+        if path == MANIFEST and now != before:
+            state = self._changed(state, who, now)
+        if self.alone and path.startswith((MANIFEST, f"{FOLDER}/{GLOBBED}")):
+            found = globbed(state.world)
+            if not any(is_part(found, version) for version in state.versions):
+                raise Violation(f"{who} lets a pattern find {found}, which never was the dataset")
+        return state
+
+    def _changed(self, state: State, who: str, now: Records | None) -> State:
         if now is None:
             raise Violation(f"{who} deleted the manifest")
         return self._landed(state, who, now)
@@ -168,6 +202,8 @@ class Promises:
     def check_end(self, state: State) -> None:
         """What the actors say of themselves, against what has happened; and what `clean` leaves."""
         self._check_reports(state)
+        if self.alone and not state.met:
+            self._check_globbed(state.world)
         cleaned = self._cleaned(state)
         if cleaned.landed != state.landed:  # it has finished what a writer had decided
             self._check_reports(cleaned)
@@ -187,7 +223,8 @@ class Promises:
         world.clock += 10 * DAY
         Direct(world, 0x4C, partial(clean, URL)).run()
         # An upload under a plain name may be another program's, unless somebody says that there
-        # is none.
+        # is none. And what `clean` has published has left its hidden names for a while.
+        world.clock += DAY
         Direct(world, 0x4D, partial(clean, URL, older_than=0)).run()
         state = replace(state, world=world)
         for path in (*self.foreign, MANIFEST):
@@ -198,6 +235,8 @@ class Promises:
             raise Violation(f"clean left {', '.join(sorted(left))}")
         if world.uploads:
             raise Violation(f"clean left the uploads {world.uploads}")
+        if not any("train-" in path for path in self.foreign):
+            self._check_globbed(world)
         if now is not None:
             found = Direct(world, 0x4E, lambda: tuple(sorted(RecordReader(URL)))).run()
             if found != now:
@@ -205,6 +244,16 @@ class Promises:
         if state.landed == key[1]:
             self._clean.add(key)
         return state
+
+    def _check_globbed(self, world: World) -> None:
+        """A pattern finds the dataset, and nothing else; or nothing, where nobody wanted that."""
+        manifest = world.objects.get(MANIFEST)
+        hidden = manifest is not None and not any("/train-" in name for name in named(world))
+        if hidden and manifest is not None:
+            hidden = parsed(world, manifest.data).publish is None
+        wanted = () if hidden else dataset(world) or ()
+        if globbed(world) != wanted:
+            raise Violation(f"a pattern finds {globbed(world)} where {wanted} was committed")
 
 
 def group(name: str, programs: Mapping[str, Program]) -> str:
@@ -234,6 +283,8 @@ class Verdict:
     def check(self) -> None:
         if isinstance(self.program, Read):
             self._reader()
+        elif isinstance(self.program, Glob):
+            self._globber()
         elif isinstance(self.program, Clean | Night):
             self._excused(self._met())
         else:
@@ -248,6 +299,14 @@ class Verdict:
             return
         absent = isinstance(moment.error, FileNotFoundError) and versions[0] is None
         self._excused(self._met() or absent or self._some(Night))
+
+    def _globber(self) -> None:
+        """It has read a part of one generation, or a file had left its name before it came."""
+        versions, moment = self.state.versions, self.moment
+        if moment.error is not None:
+            self._excused(isinstance(moment.error, FileNotFoundError) or self._met())
+        elif self.promised.alone and not any(is_part(moment.result, one) for one in versions):
+            raise Violation(f"{self.name} found {moment.result}, which never was the dataset")
 
     def _writer(self, program: Write | Job | Copy) -> None:
         error = self.moment.error

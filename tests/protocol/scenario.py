@@ -57,7 +57,8 @@ class Scenario:
 
     @cached_property
     def promises(self) -> Promises:
-        return Promises(self.actors, self.foreign)
+        alone = self.exists and not self.alias and not self.plain
+        return Promises(self.actors, self.foreign, alone)
 
     @cached_property
     def start(self) -> State:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Literal
 
-from tests.protocol.actors import Clean, Copy, Job, Night, Program, Read, Write
+from tests.protocol.actors import Clean, Copy, Glob, Job, Night, Program, Read, Write
 from tests.protocol.scenario import Scenario
 
 WRITERS: dict[str, Write | Job] = {
@@ -29,6 +29,7 @@ TASKS: dict[str, Job] = {
 COMPANIONS: dict[str, Mapping[str, Program]] = {
     "": {},
     "reader": {"r": Read()},
+    "globbing reader": {"g": Glob()},
     "clean(0)": {"x": Clean(0)},
     "a night, clean": {"n": Night(), "x": Clean()},
 }

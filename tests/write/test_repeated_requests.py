@@ -123,11 +123,10 @@ def test_refused_copies_may_appear_yet(s3: Place) -> None:
         url, options = faulty.url("ds/train"), faulty.storage_options
         job = tfs.WriteJob(url, names="plain", storage_options=options)
         result = job.write(NEW, order=0)
-        with pytest.raises(PermissionError):
+        with pytest.warns(RuntimeWarning, match="patterns do not find all of it yet"):
             job.commit([result])
-        job.abort()
         arrive(lambda: any("/train-" in name for name in s3.names("ds")))
-    write(s3, OLD)
+    assert read(s3) == NEW
     clean(s3)
-    assert read(s3) == OLD
+    assert read(s3) == NEW
     assert len(s3.names("ds")) == 3

@@ -64,6 +64,12 @@ class FoundManifest:
     etag: str | None
     data: bytes
 
+    @property
+    def identity(self) -> str | None:
+        """What tells it from the manifests of other commits, and stays when it is published. None
+        if the store tells no version of one that can't be read."""
+        return self.etag if self.manifest is None else self.manifest.generation
+
     def holds(self, generation: str) -> bool:
         """Whether the writer of this generation has committed this manifest or an earlier one."""
         found = self.manifest

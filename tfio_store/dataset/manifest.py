@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import ne
 from typing import Any
@@ -27,8 +27,17 @@ from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import written_schema
 from tfio_store.records.framing import crc32c
+from tfio_store.storage.aside import original
 
-__all__ = ["BlockTable", "DatasetManifest", "Fingerprint", "Replaced", "ShardInfo", "describe"]
+__all__ = [
+    "BlockTable",
+    "DatasetManifest",
+    "Fingerprint",
+    "Loss",
+    "Replaced",
+    "ShardInfo",
+    "describe",
+]
 
 
 # `Fingerprint`: distinguishes a writer's own object from another one of the same name.
@@ -82,6 +91,63 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """What is left to do until patterns find the shards of a manifest, and no others.
+
+    Until then its new shards have hidden names. See `tfio_store.write.publish`.
+    """
+
+    first: int = 0
+    """The number of the first shard with a hidden name: patterns find those before it."""
+    plain: str | None = None
+    """The generation whose shards get names without a tag."""
+    keep: float = 0.0
+    """Seconds for which hidden names stay, for who has opened them."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "first": self.first,
+            "plain": self.plain,
+            "keep": self.keep,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that a dataset lacks since it was salvaged from damaged files.
+
+    Attributes:
+        records (int | None): How many. None if nobody had counted those of the source.
+        shards (tuple[str]): The names of the files that they were lost of.
+    """
+
+    records: int | None
+    shards: tuple[str, ...]
+
+    def __str__(self) -> str:
+        many = "records" if self.records is None else counted(self.records, "record")
+        listed = ", ".join(self.shards[:_LISTED]) + (", …" if len(self.shards) > _LISTED else "")
+        return f"{many} of {listed}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"records": self.records, "shards": list(self.shards)}
+
+    @classmethod
+    def all_of(cls, losses: Iterable[Loss | None]) -> Loss | None:
+        """What several losses come to. None if there was none."""
+        known = [loss for loss in losses if loss is not None]
+        if not known:
+            return None
+        counts = [loss.records for loss in known if loss.records is not None]
+        names = dict.fromkeys(name for loss in known for name in loss.shards)
+        return cls(sum(counts) if len(counts) == len(known) else None, tuple(names))
+
+
+_LISTED = 5
+"""So many names are listed of what was lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetManifest:
     """The contents of a committed dataset.
 
@@ -101,6 +167,9 @@ class DatasetManifest:
             library did not write them.
         replaced (tuple[Replaced]): Objects of earlier generations, which readers may still be
             reading. Default ().
+        lost (Loss | None): Records that `salvage` could not save. Default None.
+        publish (Publish | None): What is left to do until patterns find these shards and no others.
+            Default None.
 
     Example:
         >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
@@ -117,6 +186,8 @@ class DatasetManifest:
     history: tuple[str, ...] = ()
     shard_template: str | None = None
     replaced: tuple[Replaced, ...] = ()
+    lost: Loss | None = None
+    publish: Publish | None = None
 
     def __repr__(self) -> str:
         packed = "" if self.compression is None else f", {self.compression}"
@@ -164,9 +235,11 @@ class DatasetManifest:
         """List the objects of earlier generations that are kept.
 
         Returns:
-            set[str]: Their names in the manifest's folder.
+            set[str]: Their names in the manifest's folder, and, while something is left to
+            `publish`, those that they had before.
         """
-        return {each.name for one in self.replaced for each in one.objects}
+        kept = {each.name for one in self.replaced for each in one.objects}
+        return kept if self.publish is None else kept | set(map(original, kept))
 
     def history_after(self) -> tuple[str, ...]:
         """Return the history of the manifest that comes after this one.
@@ -212,11 +285,13 @@ class DatasetManifest:
             "shard_template": self.shard_template,
             "schema": self.schema,
             "metadata": self.metadata,
+            **({} if self.lost is None else {"lost": self.lost.to_json()}),
             "shards": _shards_to_json(self.shards),
             "replaced": [
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
                 for one in self.replaced
             ],
+            **({} if self.publish is None else {"publish": self.publish.to_json()}),
         }
         indent = None if isinstance(self.shards, PagedShards) else 1
         return _with_crc(json.dumps(document, indent=indent, allow_nan=False))
@@ -376,6 +451,8 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         history=tuple(history),
         shard_template=_typed(document, "shard_template", str, type(None)),
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
+        lost=_parse_lost(document.get("lost")),
+        publish=_parse_publish(document.get("publish")),
     )
     if manifest.compression not in _CODECS:
         raise ValueError(f'"compression" is {manifest.compression!r}')
@@ -410,6 +487,24 @@ def _parse_replaced(replaced: Any) -> Replaced:
     for one in objects:
         check_name(one.name)
     return Replaced(float(until), objects)
+
+
+def _parse_publish(publish: Any) -> Publish | None:
+    if publish is None:
+        return None
+    if not isinstance(publish, dict):
+        raise ValueError('"publish" is not an object')
+    plain = _typed(publish, "plain", str, type(None))
+    return Publish(_count(publish, "first"), plain, float(_typed(publish, "keep", int, float)))
+
+
+def _parse_lost(lost: Any) -> Loss | None:
+    if lost is None:
+        return None
+    names = lost.get("shards") if isinstance(lost, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError('"lost" does not name files')
+    return Loss(None if lost.get("records") is None else _count(lost, "records"), tuple(names))
 
 
 def _parse_shard(shard: Any) -> ShardInfo:

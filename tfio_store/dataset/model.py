@@ -18,6 +18,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.checks import held
 from tfio_store.dataset.inflate.checkpoints import Restart
+from tfio_store.dataset.manifest import Loss
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shards import ListedShards, Shard
 from tfio_store.errors import ManifestError, printable
@@ -51,11 +52,12 @@ __all__ = [
 
 class Told(NamedTuple):
     """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if it is unknown.
-    ``generation`` is the manifest's."""
+    ``generation`` is the manifest's, and so are the records that were ``lost``."""
 
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     generation: str | None = None
+    lost: Loss | None = None
 
 
 def common_told(told: Sequence[Told]) -> Told:
@@ -186,6 +188,11 @@ class Dataset(DatasetPart):
     def metadata(self) -> dict[str, Any] | None:
         """The metadata that the manifests have in common."""
         return common_told(self.told).metadata
+
+    @property
+    def lost(self) -> Loss | None:
+        """The records that all sources together lack since they were salvaged."""
+        return Loss.all_of(told.lost for told in self.told)
 
     def held(self) -> str:
         """How many shards there are, and how many records, if that is known."""

@@ -3,9 +3,10 @@
 A dataset ``train`` consists of (relative to its folder)::
 
     train-00000-of-00016.tfrecord …            shards of the first generation, and copies
-    train-3f9a1c8e0b52-00000-of-00016.tfrecord … copies of a generation that finds these names taken
-    _train-00000-of-00016.tfrecord.3f9a1c8e …  shards of a later one: overwritten, appended, or
+    train-3f9a1c8e0b52-00000-of-00016.tfrecord … those of a later one: overwritten, appended, or
                                                begun while the plain names were not free
+    _train-00000-of-00016.tfrecord.3f9a1c8e …  the same until they are published
+    _train-00000-of-00016.tfrecord.56b91b60-283c-old … replaced ones, for who has opened them
     _train.index, _train.index.3f9a1c8e        block tables
     _train.shards.3f9a1c8e                     the list of shards, if it is long
     _train.claim, _train.claim.3f9a1c8e        a writer at work (see `tfio_store.write.claim`)
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from string import Formatter
 
 from tfio_store.dataset.checks import check_name, check_positive
+from tfio_store.storage.aside import ASIDE, facts_of
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "RollOver",
     "begun",
     "committed",
+    "hidden_tag",
     "index_name",
     "manifest_name",
     "new_attempt",
@@ -54,9 +57,9 @@ out."""
 LONGEST_TEMPLATE = 255
 
 _INFIX = "(?:-[0-9a-f]{12})?"
-"""A tag behind the dataset's name, in the plain names of copies whose first choice was taken."""
+"""A tag behind the dataset's name, in the plain names of all generations but the first."""
 
-_TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8}|-[0-9a-f]{16})?"
+_TAG = rf"([0-9a-f]{{12}})(?:-[0-9a-f]{{8}}|-[0-9a-f]{{16}})?(?:{ASIDE})?"
 
 
 def new_tag() -> str:
@@ -138,9 +141,9 @@ class DatasetNames:
         """Names whose shards have a tag, and are found by globs all the same."""
         return replace(self, template=self.template.replace("{name}", f"{{name}}-{tag}", 1))
 
-    def like(self, template: str | None) -> DatasetNames:
+    def like(self, template: str | None, num_shards: int = 1) -> DatasetNames:
         """The same dataset's names by another template. ValueError if it is no template."""
-        count = 1 if template is not None and "{num_shards" in template else None
+        count = num_shards if template is not None and "{num_shards" in template else None
         return DatasetNames(self.name, count, template or "")
 
     def may_own(self, filename: str) -> bool:
@@ -149,7 +152,8 @@ class DatasetNames:
         if self.name not in filename or "/" in filename:
             return False
         if filename.startswith("_"):
-            return filename == self.index(None) or re.search(rf"\.{_TAG}\Z", filename) is not None
+            tagged = filename == self.index(None) or re.search(rf"\.{_TAG}\Z", filename)
+            return bool(tagged) or facts_of(filename) is not None
         return not filename.startswith(".")
 
     def tag_of(self, filename: str) -> str | None:
@@ -168,6 +172,12 @@ class DatasetNames:
             re.escape(literal) + ("" if field is None else fields.get(field, "[0-9]{1,20}"))
             for literal, field, _, _ in Formatter().parse(self.template)
         )
+
+
+def hidden_tag(filename: str) -> str | None:
+    """The tag of a shard that is not published; None for any other name."""
+    found = re.search(rf"\.{_TAG}\Z", filename) if filename.startswith("_") else None
+    return None if found is None or filename.endswith(ASIDE) else found[1]
 
 
 def manifest_name(name: str) -> str:

@@ -213,6 +213,11 @@ class PagedShards(Sequence[ShardInfo]):
         """The row of one shard in the list, with the place of its table."""
         return self._cut(shard, self.pages.listed(self._places.shards[0] + shard))
 
+    @property
+    def first_shard(self) -> int:
+        """The number that the first shard has in the whole list."""
+        return self._places.shards[0]
+
     def all_listed(self) -> Iterator[Listed]:
         """The rows of every shard. Pages are fetched ahead."""
         return (self._cut(i, one) for i, one in enumerate(self.pages.rows(*self._places.shards)))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import MANIFEST_SUFFIX
 from tfio_store.dataset.paged_shards import PagedShards, Places, cut_table
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Store, Version
+from tfio_store.storage.aside import aside
 
 __all__ = [
     "ListedShards",
@@ -93,16 +95,79 @@ def cut_shard(shard: Shard, first: int, stop: int) -> Shard:
     return shard.known(blocks=cut_table(shard.blocks, first, stop), records=stop - first)
 
 
+class Home(NamedTuple):
+    """What a manifest says of a shard: its size, its CRC32C, the generation, and its number."""
+
+    nbytes: int
+    crc32c: int
+    generation: str | None
+    number: int
+
+
+class ShardVersion(Version):
+    """The version of a shard that a manifest names. It gets another name when it is published, and
+    again when another generation comes; see `tfio_store.write.publish`."""
+
+    __slots__ = ("home",)
+
+    def __init__(
+        self, etag: str | None = None, mark: str | None = None, home: Home | None = None
+    ) -> None:
+        super().__init__(etag, mark)
+        self.home = home
+
+    @property
+    def known(self) -> tuple[Any, ...]:
+        return *super().known, self.home
+
+    def move(self, store: Store, path: str, missing: FileNotFoundError) -> None:
+        if self.home is None:
+            super().move(store, path, missing)
+            return
+        parent, slash, name = path.rpartition("/")
+        kept = parent + slash + aside(name, self.home.nbytes, self.home.crc32c)
+        if store.look(kept) is None:
+            named = self._named(Folder(store, parent))
+            if named == name:
+                raise missing
+            if named is None:
+                raise self.replaced(store.url(path)) from missing
+            kept = parent + slash + named
+        self.now = kept, Version()
+
+    def _named(self, folder: Folder) -> str | None:
+        """The shard's name in the manifest, as it is by now. None if it has another shard."""
+        assert self.home is not None
+        for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
+            found = folder.manifest(name, index=False, damaged=True)
+            if found is None or not found.holds(self.home.generation or ""):
+                continue
+            assert found.manifest is not None
+            shards = found.manifest.shards
+            if self.home.number < len(shards):
+                shard = shards[self.home.number]
+                if (shard.nbytes, shard.crc32c) == self.home[:2]:
+                    return shard.name
+        return None
+
+
 class ListedShards(Sequence[Shard]):
     """A sequence of `Shard` with their block tables. It pickles as the places of the pages.
 
     An item takes up to two requests: its page and its table. Iterating keeps many in flight.
     """
 
-    def __init__(self, folder: Folder, compression: str | None, paged: PagedShards) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        compression: str | None,
+        paged: PagedShards,
+        generation: str | None = None,
+    ) -> None:
         self.folder = folder
         self.compression = compression
         self.paged = paged
+        self._generation = generation
         self._versions: dict[int, Version] = {}
         """Versions of the shards that were asked for: all reads of a shard share one."""
 
@@ -133,11 +198,14 @@ class ListedShards(Sequence[Shard]):
 
     def part(self, start: int, stop: int) -> ListedShards:
         """Records ``start:stop``. There must be one at least."""
-        return ListedShards(self.folder, self.compression, self.paged.part(start, stop))
+        return self._of(self.paged.part(start, stop))
 
     def part_at(self, places: Places) -> ListedShards:
         """The part that lies at these places. Nothing is read."""
-        return ListedShards(self.folder, self.compression, self.paged.part_at(places))
+        return self._of(self.paged.part_at(places))
+
+    def _of(self, part: PagedShards) -> ListedShards:
+        return ListedShards(self.folder, self.compression, part, self._generation)
 
     def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
         """Those of these names that are in the list. It is searched only for names that do not
@@ -164,8 +232,13 @@ class ListedShards(Sequence[Shard]):
             records=info.records,
             blocks=table,
             crc32c=info.crc32c,
-            version=self._versions.setdefault(number, Version()),
+            version=self._version(number, info),
         )
+
+    def _version(self, number: int, info: ShardInfo) -> Version:
+        first = self.paged.first_shard
+        home = Home(info.nbytes, info.crc32c, self._generation, first + number)
+        return self._versions.setdefault(number, ShardVersion(home=home))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ListedShards):
@@ -216,7 +289,7 @@ def unpack_shards(data: bytes) -> tuple[Shard, ...]:
     facts, heads, columns, points = pickle.loads(zlib.decompress(data))
     tables = map(_with_points, _tables(heads, columns), points)
     return tuple(
-        Shard(url, nbytes, codec, records, next(tables), crc, Version(*known), secret)
+        Shard(url, nbytes, codec, records, next(tables), crc, ShardVersion(*known), secret)
         for url, nbytes, codec, records, crc, known, secret in facts
     )
 
@@ -293,7 +366,7 @@ def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shar
     """Each shard, from a manifest and its block tables. A long list is read when
     somebody asks."""
     if isinstance(manifest.shards, PagedShards):
-        return ListedShards(folder, manifest.compression, manifest.shards)
+        return ListedShards(folder, manifest.compression, manifest.shards, manifest.generation)
     return [
         Shard.at(
             folder.store,
@@ -303,6 +376,7 @@ def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shar
             records=info.records,
             blocks=info.blocks,
             crc32c=info.crc32c,
+            version=ShardVersion(home=Home(info.nbytes, info.crc32c, manifest.generation, number)),
         )
-        for info in manifest.shards
+        for number, info in enumerate(manifest.shards)
     ]

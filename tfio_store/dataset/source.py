@@ -61,7 +61,7 @@ __all__ = [
 # The shards in a committed manifest, also of those that were named as files beside it.
 
 
-_SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
+_SHARD_NAME = re.compile(r"(?P<dataset>.+?)(?P<tag>-[0-9a-f]{12})?-\d{5,}(?:-of-\d{5,})?\.tfrecord")
 
 
 def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
@@ -74,15 +74,20 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
     So is one that names other shards than those that were found ``by_pattern``.
     """
     named: dict[tuple[str, str], list[int]] = {}
+    tags: dict[str, set[str]] = {}
     for i, shard in enumerate(dataset.shards):
         name = split_url(shard.url)[1]
         match = _SHARD_NAME.fullmatch(name) if shard.blocks is None else None
         if match is not None:  # by the folder and the name of the dataset that it may belong to
             place = shard.address.rpartition(name)[0], match["dataset"]
             named.setdefault(place, []).append(i)
+            tags.setdefault(match["dataset"], set()).add(match["tag"] or "")
     found: dict[int, Shard] = {}
     for (_, stem), numbers in named.items():
         known = _shards_beside(dataset, numbers, stem)
+        for tag in sorted(tags[stem] - {""} if not known else ())[:1]:
+            stem += tag  # what looks like a tag is a part of the name
+            known = _shards_beside(dataset, numbers, stem)
         if by_pattern and known:
             _warn_of_others(dataset, numbers, known, stem)
         for i in numbers:

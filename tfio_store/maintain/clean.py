@@ -13,16 +13,18 @@ from typing import Any
 from tfio_store.dataset.folder import Folder, Root, locate
 from tfio_store.dataset.inside import check_no_datasets
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
-from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.dataset.not_found import nothing_named
 from tfio_store.errors import ManifestError
 from tfio_store.records.texts import warn
 from tfio_store.storage import PendingUpload, Storage
+from tfio_store.storage.aside import facts_of
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE, names_in
 from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import Claim, HeldClaim, read_claim
 from tfio_store.write.commit import decide
+from tfio_store.write.publish import publish
 from tfio_store.write.stored_objects import (
     WrongContentError,
     check_shards,
@@ -78,7 +80,8 @@ def clean(
     a writer that is alive after all, its commit fails, or is finished if it was decided. The
     dataset that is there is never harmed. A writer that died while it put its manifest had written
     everything that the manifest names. `clean` finishes that commit, if no other writer has
-    committed since.
+    committed since. It also finishes what a writer has left undone until patterns such as
+    ``train-*`` find the new shards, and no others.
 
     It removes only these:
 
@@ -144,6 +147,7 @@ def clean(
     if not dry_run:
         _delete(folder, doomed, on_progress)
         folder.store.abort_uploads(pending)
+        found.publish(keep_replaced=keep_replaced)
         found.release()  # last: without them the next `clean` would not know
     if not (found.is_there or doomed or claims or pending or found.alive):
         check_no_datasets(folder.store, folder.join(names.name))
@@ -242,6 +246,8 @@ class _Found:
     """Objects that manifests name."""
     is_known: bool = True
     """Whether that is all. If not, no object is removed, and no claim that names objects."""
+    unpublished: str | None = None
+    """The generation of a manifest whose shards patterns do not find yet."""
     template: str | None = None
     noted: list[Fingerprint] = field(default_factory=list)
     """Objects that writers noted as theirs and no manifest needs."""
@@ -338,6 +344,9 @@ class _Found:
             lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
             self.stays = self.named | lasting.replaced_names()
             self.noted += gone
+            self.unpublished = None if current.publish is None else current.generation
+        set_aside = ((name, facts_of(name)) for name in self.present)
+        self.noted += (Fingerprint(name, *facts) for name, facts in set_aside if facts is not None)
         try:
             self.stays |= named_by_neighbours(self.folder, self.names)
         except ManifestError as error:
@@ -382,6 +391,12 @@ class _Found:
         if tag is None or tag in self.alive:
             return False
         return tag != "" or name == self.names.index(None)
+
+    def publish(self, *, keep_replaced: bool) -> None:
+        """Finish what a dead writer has begun, or what waited until files of others were gone."""
+        known = self.is_known and self.unpublished is not None
+        if known and self.unpublished not in self.alive:
+            publish(self.folder, self.names, new_tag(), keep=keep_replaced)
 
     def dead_claims(self) -> list[str]:
         return [*(one.name for one in self.dead), *self.unreadable] if self.is_known else []

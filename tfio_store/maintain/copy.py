@@ -3,6 +3,7 @@ the same of what is sound in them."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -10,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.dataset.manifest import DatasetManifest, Loss
+from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import CorruptRecordError, SchemaError
@@ -128,6 +129,7 @@ def copy(
         ) as writer,
     ):
         _write(reader.batches(), writer, kept, names)
+        writer._keep_loss(dataset.lost)
     return writer.manifest
 
 
@@ -145,8 +147,12 @@ def salvage(
     keep_replaced: float = KEEP_REPLACED,
     target_compression: str | None = "same",
     target_storage: Storage | None = None,
+    allow_missing: bool = False,
 ) -> VerifyReport:
     """Copy every sound record of a source, in order, to a new dataset.
+
+    The new manifest keeps how many records were lost, and of which files. `info`, `verify` and
+    `diff` tell of them ever after.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -163,14 +169,16 @@ def salvage(
             source's files have.
         target_storage (Storage | None): How the target's storage is reached. Default None: as the
             source's.
+        allow_missing (bool): Whether the records of files may be lost that are missing, or that
+            can't be reached. Default False: such a file is an error, and nothing is written.
 
     Returns:
         VerifyReport: What was copied, and what was lost.
 
     Raises:
-        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
-            "error"; IsADirectoryError if the target is a folder that readers take for the dataset
-            in it.
+        OSError: The storage fails; FileNotFoundError if a file is missing that the manifest names;
+            FileExistsError if the target exists and ``if_exists`` is "error"; IsADirectoryError if
+            the target is a folder that readers take for the dataset in it.
         CorruptRecordError: There is damage, and not one sound record; then nothing is written.
         ManifestError: A manifest or index cannot be read.
         SchemaError: A record does not fit the dataset to append to.
@@ -192,7 +200,11 @@ def salvage(
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     _, num_shards, _ = numbered_target(target, num_shards)
     report = VerifyReport()
-    there = look_at_objects(dataset, report)
+    absent = OSError if allow_missing else FileNotFoundError
+    there = look_at_objects(dataset, report, absent=absent)
+    given_up = _given_up(dataset, there)
+    if given_up and not allow_missing:
+        raise _missing(dataset, given_up)
     kept = _described(dataset)
     with ShardedWriter(
         target,
@@ -207,7 +219,43 @@ def salvage(
         _write(sound, writer, kept, source)
         if not report.records and not report.ok:
             raise _nothing_sound(dataset, report)  # which aborts the writer
+        lost = _lost(dataset, given_up, report)
+        report.lost = Loss.all_of([dataset.lost, lost])
+        writer._keep_loss(report.lost)
     return report
+
+
+def _given_up(dataset: Dataset, there: Dataset) -> list[Shard]:
+    """The shards that are not there."""
+    known = {shard.url for shard in there.shards}
+    return [shard for shard in dataset.shards if shard.url not in known]
+
+
+def _missing(dataset: Dataset, given_up: list[Shard]) -> FileNotFoundError:
+    lost = Loss.all_of(map(_whole_loss, given_up))
+    return FileNotFoundError(
+        errno.ENOENT,
+        f"{len(given_up)} of {len(dataset.shards)} files are missing, with {lost}; nothing was "
+        "written: put them back, or pass allow_missing=True (--allow-missing) to go on without "
+        "their records",
+        given_up[0].url,
+    )
+
+
+def _whole_loss(shard: Shard) -> Loss:
+    return Loss(shard.records, (_name(shard.url),))
+
+
+def _lost(dataset: Dataset, given_up: list[Shard], report: VerifyReport) -> Loss | None:
+    """The records of the source that are not in the report, as far as anybody had counted them."""
+    names = [_name(url) for url in (*(s.url for s in given_up), *(r.path for r in report.skipped))]
+    had = dataset.num_records
+    records = None if had is None else max(had - report.records, 0)
+    return Loss(records, tuple(dict.fromkeys(names))) if names or records else None
+
+
+def _name(url: str) -> str:
+    return url.rpartition("/")[2]
 
 
 def _nothing_sound(dataset: Dataset, report: VerifyReport) -> CorruptRecordError:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.manifest import Loss
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, common_storage, open_dataset, repeatable
 from tfio_store.errors import CorruptRecordError
@@ -39,18 +40,21 @@ class DatasetDiff:
             order does not matter.
         features (dict[str, tuple[str, str]]): The features that are not the same in both, and what
             they are in each; "" if it has none of that name. Default {}.
+        lost (tuple[Loss | None, Loss | None]): Records that each lacks since it was salvaged.
+            Default (None, None).
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a", num_shards=1)
         >>> _ = tfs.write_table({"x": [1, 5, 3]}, "b", num_shards=1)
         >>> tfs.diff("a", "b")
-        DatasetDiff(records=(3, 3), different=1, first=1, features={})
+        DatasetDiff(records=(3, 3), different=1, first=1, features={}, lost=(None, None))
     """
 
     records: tuple[int, int]
     different: int
     first: int | None
     features: dict[str, tuple[str, str]] = field(default_factory=dict)
+    lost: tuple[Loss | None, Loss | None] = (None, None)
 
     @property
     def same(self) -> bool:
@@ -110,6 +114,7 @@ def diff(
     with RecordReader.of(first) as one, RecordReader.of(second) as two:
         told = reported(one, on_progress, first.num_records)
         found = compare(chain.from_iterable(told), two)
+    found = replace(found, lost=(first.lost, second.lost))
     if not found.different and first.schema is None and second.schema is None:
         return found  # the first records show the features, and these may lie in another order
     return replace(found, features=features)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.checks import counted, held
 from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.manifest import Loss
 from tfio_store.dataset.model import Dataset, common_told
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.schema import Schema
@@ -54,6 +55,7 @@ class DatasetInfo:
         generation (str | None): The generation of its manifest. None without one.
         schema (Schema | None): The schema in its manifest. None without one.
         metadata (dict | None): The metadata in its manifest. None without any.
+        lost (Loss | None): Records that it lacks since it was salvaged. Default None.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
@@ -66,6 +68,7 @@ class DatasetInfo:
     generation: str | None
     schema: Schema | None
     metadata: dict[str, Any] | None
+    lost: Loss | None = None
 
     def __repr__(self) -> str:
         inside = held(self.records, len(self.shards))
@@ -130,7 +133,7 @@ def info(
     dataset = open_dataset(source, storage, compression=compression)
     shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
     generation = common_told(dataset.told).generation
-    return DatasetInfo(shards, generation, dataset.schema, dataset.metadata)
+    return DatasetInfo(shards, generation, dataset.schema, dataset.metadata, dataset.lost)
 
 
 def _codecs(dataset: Dataset) -> list[str | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tfio_store.dataset.manifest import Loss
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import printable
@@ -34,6 +35,8 @@ class VerifyReport:
         skipped (list[SkippedRegion]): Damaged regions, whose records are lost. Default [].
         problems (list[str]): Objects that are not what the manifest says. Default [].
         quick (bool): Whether no record was read. Default False.
+        lost (Loss | None): Records that are not there any more: those that `salvage` could not
+            save, now or when the source was made. Default None.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
@@ -47,6 +50,7 @@ class VerifyReport:
     skipped: list[SkippedRegion] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     quick: bool = False
+    lost: Loss | None = None
 
     @property
     def ok(self) -> bool:
@@ -61,7 +65,8 @@ class VerifyReport:
             f"{region.path}: {region.reason} (offset {region.offset}, {region.size})"
             for region in self.skipped
         ]
-        return printable("\n".join([*lines, *self.problems]))
+        lost = [] if self.lost is None else [f"lost in a salvage: {self.lost}"]
+        return printable("\n".join([*lines, *self.problems, *lost]))
 
 
 def verify(
@@ -77,7 +82,8 @@ def verify(
     """Read all of a source, check every checksum, and report.
 
     If there is a manifest, it also checks each object's size and CRC32C, and the number of records.
-    Damage is reported, not raised.
+    Damage is reported, not raised. What an earlier `salvage` has lost is reported as ``lost``: it
+    is no damage of what is there, and ``ok`` does not count it.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -110,13 +116,13 @@ def verify(
     storage = given_storage(storage_options, storage)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
-    report = VerifyReport(quick=quick)
+    report = VerifyReport(quick=quick, lost=dataset.lost)
     if quick:
         look_at_objects(dataset, report, quick=True)
         report.problems += _listed_twice(dataset)
         return report
     if not _is_sound(dataset, report, max_record_bytes, on_progress):
-        report = VerifyReport()
+        report = VerifyReport(lost=dataset.lost)
         there = look_at_objects(dataset, report)
         report.problems += _listed_twice(dataset)
         _read_through(there, report, max_record_bytes, on_progress)
@@ -162,10 +168,17 @@ def _is_sound(
     )
 
 
-def look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = False) -> Dataset:
+def look_at_objects(
+    dataset: Dataset,
+    report: VerifyReport,
+    *,
+    quick: bool = False,
+    absent: type[OSError] = FileNotFoundError,
+) -> Dataset:
     """Report each object that is not what its manifest says. Returns the dataset of those that are
-    there, of which a reader expects nothing: they are reported already."""
-    look = partial(_object_problem, dataset, by_store=quick, quick=quick)
+    there, of which a reader expects nothing: they are reported already. ``absent``: the failure of
+    a store by which an object counts as not there."""
+    look = partial(_object_problem, dataset, by_store=quick, quick=quick, absent=absent)
     found = list(mapped(look, range(len(dataset.shards)), LOOKS_AT_ONCE if quick else 1))
     report.problems += [problem for problem, _ in found if problem is not None]
     if all(problem is None for problem, _ in found):
@@ -244,7 +257,12 @@ def _listed_twice(dataset: Dataset) -> Iterator[str]:
 
 
 def _object_problem(
-    dataset: Dataset, index: int, *, by_store: bool, quick: bool = False
+    dataset: Dataset,
+    index: int,
+    *,
+    by_store: bool,
+    quick: bool = False,
+    absent: type[OSError] = FileNotFoundError,
 ) -> tuple[str | None, bool]:
     """How an object differs from what its manifest says, or None; and whether it is there.
     ``by_store``: by the store's own checksum, if it has one."""
@@ -252,6 +270,8 @@ def _object_problem(
         return _difference(dataset, index, by_store=by_store, quick=quick), True
     except FileNotFoundError:
         return f"{dataset.shard(index).url}: is missing", False
+    except absent as error:
+        return f"{dataset.shard(index).url}: can't be reached: {error.strerror or error}", False
 
 
 def _difference(dataset: Dataset, index: int, *, by_store: bool, quick: bool) -> str | None:

@@ -61,6 +61,8 @@ class FsspecStore:
     range_bytes = 8 << 20
     in_flight = most_in_flight = 16
     lists_cheaply = False
+    copies_through = True
+    """Whether a copy takes its bytes through this machine."""
     service: str | None = None
 
     def __init__(
@@ -408,6 +410,7 @@ class MemoryStore(FsspecStore):
     """A `Store` in memory. Objects appear at once and whole, conditions hold within the process."""
 
     conditional = asks_once = True
+    copies_through = False
     range_bytes = 1 << 20
     in_flight = most_in_flight = 4
 

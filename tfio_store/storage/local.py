@@ -146,9 +146,9 @@ class LocalStore:
     def descriptor(self, path: str, *, etag: str | Version | None = None) -> Iterator[int]:
         """The file, open for reading."""
         with naming(path):
-            descriptor = os.open(path, READING)
+            descriptor, version = open_version(path, Version.of(etag))
         try:
-            opened(path, descriptor, Version.of(etag))
+            opened(path, descriptor, version)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -354,7 +354,7 @@ def described_file(path: str) -> ObjectInfo | None:
 def read_range(path: str, start: int, stop: int, version: Version) -> memoryview:
     """Read into pooled memory. Fresh pages for every range would cost more than reading."""
     with naming(path):
-        descriptor = os.open(path, READING)
+        descriptor, version = open_version(path, version)
         try:
             size = opened(path, descriptor, version)
             buffer = memoryview(Buffer(max(min(stop, size) - start, 0)))
@@ -363,6 +363,33 @@ def read_range(path: str, start: int, stop: int, version: Version) -> memoryview
             return buffer
         finally:
             os.close(descriptor)
+
+
+def open_version(path: str, version: Version) -> tuple[int, Version]:
+    """The file, open for reading, wherever it is by now, and the version that it must have."""
+    while True:
+        at, expected = version.now or (path, version)
+        try:
+            return os.open(at, READING), expected
+        except FileNotFoundError as missing:
+            found = _same_file(path, version.etag)
+            if found is not None:
+                return os.open(found, READING), version
+            version.move(LocalStore("file", {}, Retry()), at, missing)
+
+
+def _same_file(path: str, etag: str | None) -> str | None:
+    """Another name, in the same folder, of the file that had this path and this etag: a file keeps
+    its etag when it gets another name."""
+    if etag is not None:
+        inode = int(etag.partition("-")[0], 16)
+        with contextlib.suppress(OSError), os.scandir(os.path.dirname(path) or ".") as entries:
+            for entry in entries:
+                if entry.inode() == inode:
+                    info = described_file(entry.path)
+                    if info is not None and info.etag == etag:
+                        return entry.path
+    return None
 
 
 def opened(path: str, descriptor: int, version: Version) -> int:
@@ -380,7 +407,7 @@ def pieces_cached(
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     with contextlib.suppress(OSError):  # which read_range meets again and reports
-        descriptor = os.open(path, READING)
+        descriptor, version = open_version(path, version)
         try:
             status = os.fstat(descriptor)
             version.hold(described(path, status).etag, path)

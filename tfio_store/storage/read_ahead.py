@@ -143,7 +143,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         fetch, future = self._waiting.popleft()
         asked = monotonic()
         try:
-            data = future.result()
+            data = self._answer(fetch, future)
             nbytes = len(memoryview(data))
             self._check(fetch, nbytes)
         except BaseException:
@@ -152,6 +152,24 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         self._spent -= fetch.cost
         self._window_of(fetch.store).answered(nbytes, asked, monotonic())
         return fetch, data
+
+    def _answer(self, fetch: Fetch[Tag], future: Future[BytesLike]) -> BytesLike:
+        """The bytes, wherever they are by now."""
+        path = fetch.path
+        while True:
+            try:
+                return future.result()
+            except FileNotFoundError as missing:
+                if fetch.version.now is None or fetch.version.now[0] == path:
+                    fetch.version.move(fetch.store, path, missing)
+                assert fetch.version.now is not None
+                path = fetch.version.now[0]
+                future = self._begin(fetch)
+
+    @staticmethod
+    def _begin(fetch: Fetch[Tag]) -> Future[BytesLike]:
+        path, version = fetch.version.now or (fetch.path, fetch.version)
+        return fetch.store.read(path, fetch.start, fetch.stop, etag=version)
 
     def _window_of(self, store: Store) -> RequestWindow:
         """The window for the store of the moment: the shards of a dataset may lie in several."""
@@ -182,7 +200,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
             self._window = self._window or self._window_of(fetch.store)
             self._next = None
             self._spent += fetch.cost
-            future = fetch.store.read(fetch.path, fetch.start, fetch.stop, etag=fetch.version)
+            future = self._begin(fetch)
             self._waiting.append((fetch, future))
             if future.done():
                 return  # what is there at once is best used while it is in the cache

@@ -26,11 +26,12 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import islice, takewhile
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import ReplacedError
+from tfio_store.storage.aside import ASIDE, hidden
 from tfio_store.storage.threads import begun
 
 __all__ = [
@@ -76,13 +77,15 @@ class Version:
     mark of an etag only, of which a state was taken: the first answer must have that one.
     """
 
-    __slots__ = ("_known", "end")
+    __slots__ = ("_known", "end", "now")
 
     def __init__(self, etag: str | None = None, mark: str | None = None) -> None:
         known = {"etag": etag, "mark": mark}
         self._known = {name: value for name, value in known.items() if value is not None}
         self.end: int | None = None
         """Where the object ended, if a reader found it shorter than expected."""
+        self.now: tuple[str, Version] | None = None
+        """Where the object was found to be, if it has left its name, and what is there."""
 
     @classmethod
     def of(cls, etag: str | Version | None) -> Version:
@@ -93,9 +96,21 @@ class Version:
         return self._known.get("etag")
 
     @property
-    def known(self) -> tuple[str | None, str | None]:
+    def known(self) -> tuple[Any, ...]:
         """What makes the same Version in another process."""
         return self.etag, self._known.get("mark")
+
+    def move(self, store: Store, path: str, missing: FileNotFoundError) -> None:
+        """The object has left ``path``: find out where it is ``now``. Raises the error of one that
+        is nowhere. It was there if its version is known."""
+        if self.etag is None:
+            raise missing
+        kept: builtins.list[ObjectInfo] = []
+        with contextlib.suppress(OSError):
+            kept = store.glob(f"{glob.escape(hidden(path))}.*{ASIDE}")
+        if len(kept) != 1:  # no name is that of two generations
+            raise self.replaced(store.url(path)) from missing
+        self.now = kept[0].path, Version()
 
     def mark(self, url: str) -> str | None:
         """Eight digits that tell the version, or None while nothing is known of it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.storage.aside import ASIDE, original
 from tfio_store.storage.threads import PerProcess, quietly, start_daemon
 
 if TYPE_CHECKING:
@@ -228,7 +229,8 @@ def put_claim(
     claim = Claim(generation, names, copies=copies, alive=time.time())
     if plain and _put(folder, names.claim(None), claim.to_bytes()):
         present = folder.names()
-        taken = names.manifest in present or any(map(names.is_plain_shard, present))
+        had = (original(name) for name in present if name.endswith(ASIDE))
+        taken = names.manifest in present or any(map(names.is_plain_shard, (*present, *had)))
         others = (name for name in present if name != names.claim(None))
         if not taken and not any(one.copies for one in claims_among(folder, names, others)):
             return True
@@ -345,17 +347,12 @@ class HeldClaim:
     def announce(self, shards: Sequence[Fingerprint]) -> None:
         """Note shards before they appear under plain names. ClaimLostError if they must not
         appear."""
-        if self._plain:
-            self.note(shards)
-
-    def note(self, shards: Sequence[Fingerprint], *, no_more: Sequence[Fingerprint] = ()) -> None:
-        """Announce copies under plain names, whatever the claim's own names are. ``no_more``:
-        take back that these were announced; nothing was copied."""
+        if not self._plain:
+            return
 
         def noted(claim: Claim) -> Claim:
             self._check_not_aborted(claim)
-            known = (one for one in claim.landing if one not in no_more)
-            landing = tuple(dict.fromkeys((*known, *shards)))
+            landing = tuple(dict.fromkeys((*claim.landing, *shards)))
             return claim.at(time.time(), landing=landing)
 
         self._change(noted)

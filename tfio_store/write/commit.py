@@ -6,20 +6,24 @@
     append, one that comes second, one that finds what a dead writer left) draws a tag, puts
     ``_train.claim.TAG``, and has the tag in all its names. So two writers never write the same
     object, and no writer writes an object that a manifest names.
-2.  *Shards and index.* They become visible one by one; no reader looks for them yet. Copies of a
-    job's shards under plain names, if they are wanted, are noted in the claim first
-    (`plain_names`). A job's tasks write under names that only a manifest contains.
+2.  *Shards and index.* They become visible one by one; no reader looks for them yet. All but those
+    with plain names have names that only a manifest contains.
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
 4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
     only in the place of the very one that it replaces. The put decides, at once, what the dataset
     is. Then the manifest is read back. Nothing is deleted before it has been seen. An append that
     finds another manifest in the way takes that as its base, and goes back to 3.
-5.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for readers that
+5.  *Publishing.* The shards that the manifest replaced leave the names that patterns find, the new
+    ones come there, and a second put of the manifest names the new names (`publish`). The manifest
+    itself says what is left to do of that.
+6.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for readers that
     have opened it. Objects whose time is over are deleted now, and the claim last.
 
 A writer that dies before 3 has changed nothing for readers. One that dies after 3 has left
 everything that is needed to finish. Either leaves its claim, from which `clean` knows what to do.
+The first writer of a dataset has nothing to do in 5: its shards have plain names from the
+beginning.
 """
 
 from __future__ import annotations
@@ -34,20 +38,30 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfio_store.dataset.folder import FoundManifest
-from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Fingerprint, Replaced
+from tfio_store.dataset.manifest import (
+    KEPT_HISTORY,
+    DatasetManifest,
+    Fingerprint,
+    Loss,
+    Publish,
+    Replaced,
+)
 from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
-from tfio_store.write.claim import Claim, HeldClaim, Proposal
+from tfio_store.write.claim import HeldClaim, Proposal
 from tfio_store.write.parts import Parts, Place, put_parts
-from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
+from tfio_store.write.publish import publish, set_aside
 from tfio_store.write.records import schema_of_both
 from tfio_store.write.stored_objects import (
+    are_found,
     check_shards,
     delete_own,
     delete_plain,
     dispose,
     own_objects,
+    patterns,
     replaced_by,
     replaced_parts,
 )
@@ -71,8 +85,8 @@ class Plan:
     if_exists: IfExists
     codec: str | None
     keep_replaced: float = KEEP_REPLACED
-    copies: bool = False
-    """Whether shards are copied to plain names, for readers that glob."""
+    globbed: bool = True
+    """Whether patterns are to find the shards also where they find none yet."""
 
     def __post_init__(self) -> None:
         if self.if_exists not in ("error", "overwrite", "append"):
@@ -162,7 +176,7 @@ class Attempt:
     plain: bool
     """Whether the plain names are its own. If not, all its names carry ``generation``."""
     base: str | None
-    """The etag of the manifest that was there when it began, or None."""
+    """The manifest that was there when it began (see `FoundManifest.identity`), or None."""
     appends_to: dict[str, Any] | None
     """The schema of the records to which others are appended, as JSON, if there are any."""
 
@@ -174,7 +188,8 @@ class Attempt:
         self._tried = False
         self._lost = False
         """Whether another manifest has taken the place of the proposed one."""
-        self._made: Made = {}
+        self._landed: FoundManifest | None = None
+        """The manifest that this process has put."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return Attempt, tuple(getattr(self, field.name) for field in fields(self))
@@ -182,22 +197,24 @@ class Attempt:
     def shard_name(self, shard: int) -> str:
         return self.names.shard(shard, None if self.plain else self.generation)
 
-    def commit(self, manifest: DatasetManifest, *, plain_template: str = "") -> DatasetManifest:
+    def commit(
+        self, manifest: DatasetManifest, *, template: str = "", globbed: bool | None = None
+    ) -> DatasetManifest:
         """Do steps 3 and 4 for shards that have landed. Returns the manifest that is there then.
 
-        A second call, on this or on a copy, returns what the first one landed. With a
-        ``plain_template`` the dataset consists of copies of the shards that are so named.
+        A second call, on this or on a copy, returns what the first one landed. ``template``: for
+        the names under which patterns will find the shards, if not as they were written.
+        ``globbed``: as in the plan, if it is not None.
 
         Raises:
             FileExistsError: another writer was first.
-            NamesTakenError: other objects have the copies' names.
             ClaimLostError: the attempt was aborted, or cleaned up behind.
             UncertainCommitError: it is unknown whether the manifest has landed or may yet.
             OSError: a shard is not in the store as it was written, or the store failed.
         """
         try:
-            named = replace(manifest, shard_template=plain_template or self.names.template)
-            return self._commit(named, plain_template)
+            named = replace(manifest, shard_template=template or self.names.template)
+            return self._commit(named, self.plan.globbed if globbed is None else globbed)
         except Exception as error:
             return self._unless_landed(error)
 
@@ -223,11 +240,9 @@ class Attempt:
             self.undecided = True  # another process is about to put the manifest
             raise uncertain(self.folder, self.names, error) from error
         self._proposed = None
-        if self._made:
-            self._leave_no_copies()
         raise error
 
-    def _commit(self, written: DatasetManifest, plain_template: str) -> DatasetManifest:
+    def _commit(self, manifest: DatasetManifest, globbed: bool) -> DatasetManifest:
         earlier: list[str] = []
         for tries in range(APPEND_TRIES):
             if tries:  # so that writers that came too late do not try in step
@@ -236,17 +251,12 @@ class Attempt:
             if base is not None and self._is_part_of(base):
                 return self._as_landed(base)
             try:
-                manifest = self._copied(written, base, plain_template)
                 parts = self._put_parts(manifest, base)
-            except NamesTakenError:
-                if not self._was_overtaken(base):
-                    raise
-                continue  # they are copies of the writer that was first
             except FileNotFoundError:
                 if not self.plan.append or base is None or not self._was_overtaken(base):
                     raise
                 continue  # it is part of what the other writer has replaced
-            whole, gone = self._complete(parts.manifest, base).without_expired(time.time())
+            whole, gone = self._complete(parts.manifest, base, globbed)
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
             self._lost = False
             self._proposed = proposal  # first, because the claim's change may stay unknown
@@ -257,34 +267,18 @@ class Attempt:
             # any more.
             old = base.manifest if base is not None else None
             among = len(whole.shards) + (0 if old is None else len(old.shards))
-            check_shards(self.folder, manifest.shards, among=among, made=self._made)
+            check_shards(self.folder, manifest.shards, among=among)
             landed = self._decide(proposal)
             if landed is not None:
+                self._landed = landed
                 return whole if landed.data == proposal.manifest else self._as_landed(landed)
-            self._lost = True
-            if not self.plan.append:
-                raise self._too_late()
+            self._lost = True  # if not an append, `_current` says whether it was only published
         raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
 
     def _was_overtaken(self, base: FoundManifest | None) -> bool:
         """Whether another manifest has come since ``base`` was read."""
         now = self.folder.read(self.names.manifest)
         return now is not None and (base is None or now[1] != base.etag)
-
-    def _copied(
-        self, manifest: DatasetManifest, base: FoundManifest | None, template: str
-    ) -> DatasetManifest:
-        """The manifest of copies under plain names, which are there then; without a template, of
-        the shards as they are."""
-        if not template:
-            return manifest
-        place = Place(self.folder, self.names, self.generation)
-        old = base.manifest if base is not None else None
-        shards, append = tuple(manifest.shards), self.plan.append
-        copies = plain_copies(
-            place, template, shards, old, self.claim, append=append, made=self._made
-        )
-        return replace(manifest, shards=copies)
 
     def _decide(self, proposal: Proposal) -> FoundManifest | None:
         self.undecided = True  # whatever ends this, also Ctrl-C, unless the store refuses
@@ -321,28 +315,43 @@ class Attempt:
         claim = self.claim.read()
         if claim is not None and claim.state == "open":
             return False
-        return any(self.names.tag_of(name) == self.generation for name in manifest.names())
+        return any(self.generation in name for name in manifest.names())
 
-    def tidy(self, manifest: DatasetManifest, *, sweep: bool = False) -> None:
-        """Do step 5. The commit stands whatever happens here, and `clean` removes what is left.
-        ``sweep``: also delete what tasks wrote and the manifest does not name.
+    def tidy(self, manifest: DatasetManifest, *, sweep: bool = False) -> DatasetManifest:
+        """Do steps 5 and 6. Returns the manifest, as it is then. The commit stands whatever happens
+        here, and `clean` does what is left. ``sweep``: also delete what tasks wrote and the
+        manifest does not name.
         """
         try:
+            if manifest.publish is not None:
+                manifest = self._published(manifest)
             claim = self.claim.read()
             if claim is not None and claim.proposal is not None:
                 dispose(self.folder, self.names, claim.proposal.doomed, manifest)
             if sweep:
                 kept = {*manifest.names(), *manifest.replaced_names()}
                 delete_own(self.folder, self.names, self.generation, kept=kept)
-            if self._without_copies(claim, FoundManifest(manifest, None, b"")):
-                self.claim.release()
+            self.claim.release()
         except Exception as error:
+            unseen = "" if manifest.publish is None else "patterns do not find all of it yet, and "
             warnings.warn(
-                f"the commit stands, but what it replaced could not be removed ({error}); "
-                "tfio_store.clean will",
+                f"the commit stands, but {unseen}what it replaced could not be removed ({error}); "
+                "tfio_store.clean will do the rest",
                 RuntimeWarning,
                 stacklevel=3,
             )
+        return manifest
+
+    def _published(self, manifest: DatasetManifest) -> DatasetManifest:
+        """Let patterns find the shards. Returns the manifest with their names, and with its block
+        tables if it is still this one."""
+        found = publish(self.folder, self.names, self.generation, self._landed)
+        if found is None or found.generation != manifest.generation:
+            return self.landed() or manifest
+        if isinstance(found.shards, PagedShards):
+            return found
+        shards = zip(found.shards, manifest.shards, strict=True)
+        return replace(found, shards=tuple(replace(new, blocks=old.blocks) for new, old in shards))
 
     def abandon(self, shards: Sequence[Fingerprint] = (), *, shared: bool = False) -> None:
         """Give up: delete what was written, and last the claim, but not what has landed or may land
@@ -369,27 +378,11 @@ class Attempt:
             delete_own(self.folder, self.names, self.generation)
         elif self._tried:
             self.folder.delete(own_objects(self.folder, self.names, self.generation))
-        claim = self.claim.read() if self.plan.copies else None
-        settled = self._without_copies(claim, found)
-        if settled and not (self.plain and any(shard.etag is None for shard in shards)):
+        if not (self.plain and any(shard.etag is None for shard in shards)):
             self.claim.release()  # if not, it names what may appear yet
-
-    def _leave_no_copies(self) -> None:
-        """If another process has given this writer up, it did not know of all copies."""
-        with contextlib.suppress(OSError):
-            claim = self.claim.read()
-            if claim is None or claim.state == "aborted":
-                found = self.folder.manifest(self.names.manifest, index=False, damaged=True)
-                if self._without_copies(claim, found):
-                    self.claim.release()
-
-    def _without_copies(self, claim: Claim | None, found: FoundManifest | None) -> bool:
-        """Remove copies that were for nothing. Returns whether none may appear any more."""
-        if not self.plan.copies:
-            return True
-        noted = () if claim is None else claim.landing
-        current = None if found is None else found.manifest
-        return remove_copies(self.folder, self.names, current, noted, self._made)
+        if found is not None and found.manifest is not None and found.manifest.publish is not None:
+            with contextlib.suppress(OSError, ManifestError):  # it may have waited for this
+                publish(self.folder, self.names, self.generation)
 
     def _abandon_plain(
         self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool
@@ -416,7 +409,7 @@ class Attempt:
         found = self.folder.manifest(self.names.manifest, index=append, damaged=not append)
         if append or (found is not None and self._is_part_of(found)):
             return found
-        if (found and found.etag) != self.base:
+        if (found and found.identity) != self.base:
             raise self._too_late()
         return found
 
@@ -444,8 +437,11 @@ class Attempt:
             plain=plain,
         )
 
-    def _complete(self, manifest: DatasetManifest, base: FoundManifest | None) -> DatasetManifest:
-        """Add what it takes over from the manifest before it, and the objects that it replaces."""
+    def _complete(
+        self, manifest: DatasetManifest, base: FoundManifest | None, globbed: bool
+    ) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
+        """Add what it takes over from the manifest before it, the objects that it replaces, and
+        what step 5 is to do. Returns also what no manifest needs any more."""
         old = base.manifest if base else None
         kept = old if self.plan.append else None
         whole = replace(
@@ -455,13 +451,51 @@ class Attempt:
             shard_template=kept.shard_template if kept else manifest.shard_template,
             schema=schema_of_both(kept, manifest.schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
+            lost=Loss.all_of([kept.lost if kept else None, manifest.lost]),
         )
         gone: tuple[Fingerprint, ...] = ()
         if old is not None:
             find = replaced_parts if self.plan.append else replaced_by
             gone = find(whole, old, self.names)
+        todo = self._to_publish(whole, old, base, globbed)
+        if todo is not None and old is not None and not self.plan.append:
+            gone = set_aside(gone, old, self.names)
         entry = Replaced(time.time() + self.plan.keep_replaced, gone)
-        return replace(whole, replaced=(*(old.replaced if old else ()), *([entry] if gone else ())))
+        replaced = (*(old.replaced if old else ()), *([entry] if gone else ()))
+        whole = replace(whole, replaced=replaced, publish=todo)
+        if todo is not None:  # nothing goes before all has left that is to leave
+            return whole, ()
+        return whole.without_expired(time.time())
+
+    def _to_publish(
+        self,
+        whole: DatasetManifest,
+        old: DatasetManifest | None,
+        base: FoundManifest | None,
+        globbed: bool,
+    ) -> Publish | None:
+        keep = self.plan.keep_replaced
+        if old is None:
+            plain = self._plain_generation(base) if globbed and not self.plain else None
+            return Publish(plain=plain, keep=keep) if globbed and not self.plain else None
+        found = are_found(old)
+        if not self.plan.append:
+            return Publish(keep=keep) if globbed or found else None
+        if old.publish is not None:
+            return old.publish
+        if len(whole.shards) == len(old.shards) or (self.plain and found):
+            return None
+        first = len(old.shards) if found else 0
+        return Publish(first, keep=keep) if globbed or found else None
+
+    def _plain_generation(self, base: FoundManifest | None) -> str | None:
+        """This generation, if its shards can get names without a tag: if it is the first, and
+        nobody else has such names, or may get them."""
+        present = self.folder.names() if base is None else [self.names.manifest]
+        known = patterns(self.names, [])
+        taken = (any(each.is_plain_shard(name) for each in known) for name in present)
+        others = {self.names.manifest, self.names.claim(None)}
+        return None if any(taken) or not others.isdisjoint(present) else self.generation
 
     def _too_late(
         self,

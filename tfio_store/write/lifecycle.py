@@ -212,12 +212,12 @@ def _begun(
             schema_of_both(found.manifest, schema)
     generation = new_tag()
     is_plain = put_claim(
-        folder, names, generation, plain=plain and found is None, copies=plan.copies
+        folder, names, generation, plain=plain and found is None, copies=plan.globbed
     )
-    etag = found.etag if found else None
     kept = found.manifest if found is not None and plan.append else None
     appends_to = kept.schema if kept is not None and kept.records else None
-    return Attempt(folder, names, plan, generation, is_plain, etag, appends_to)
+    base = found.identity if found else None
+    return Attempt(folder, names, plan, generation, is_plain, base, appends_to)
 
 
 def _check_replaceable(

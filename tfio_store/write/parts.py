@@ -8,8 +8,10 @@ its own shards, the last page of the list if there is room in that, and the page
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tfio_store.dataset.block_tables import INDEX_HEADER_BYTES, encode_table, index_of
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import DatasetManifest
     from tfio_store.dataset.names import DatasetNames
 
-__all__ = ["Parts", "Place", "put_parts"]
+__all__ = ["Parts", "Place", "put_parts", "renamed"]
 
 T = TypeVar("T")
 
@@ -81,6 +83,21 @@ def put_parts(
     return Parts(whole, [index])
 
 
+def renamed(
+    place: Place, manifest: DatasetManifest, names: Mapping[str, str], first: int
+) -> DatasetManifest:
+    """The manifest with other names for some of its shards, of number ``first`` or more. Block
+    tables stay where they are; of a list of shards, the pages from ``first`` on are put again."""
+    if isinstance(manifest.shards, PagedShards):
+        return _Long(place).renamed(manifest, manifest.shards.pages, names, first)
+    shards = tuple(_renamed(shard, names) for shard in manifest.shards)
+    return replace(manifest, shards=shards)
+
+
+def _renamed(shard: ShardInfo, names: Mapping[str, str]) -> ShardInfo:
+    return replace(shard, name=names.get(shard.name, shard.name))
+
+
 def _is_long(shards: Sequence[ShardInfo]) -> bool:
     """Whether the list goes apart. With shards without a table, which only foreign datasets have,
     it can't."""
@@ -108,6 +125,16 @@ class _Long:
         root = Root(self._folder, self._names.manifest)
         shards = PagedShards(Pages(refs, root, raw=manifest.compression is None))
         return Parts(replace(manifest, shards=shards, index=None), self._written)
+
+    def renamed(
+        self, manifest: DatasetManifest, pages: Pages, names: Mapping[str, str], first: int
+    ) -> DatasetManifest:
+        kept = bisect_right(list(accumulate(ref.totals.shards for ref in pages.refs)), first)
+        rows = pages.rows(pages.before("shards", kept), pages.totals.shards)
+        listed = (one._replace(shard=_renamed(one.shard, names)) for one in rows)
+        again = (encode_page(list(islice(listed, ref.totals.shards))) for ref in pages.refs[kept:])
+        refs = (*pages.refs[:kept], *self._put_pages(again))
+        return replace(manifest, shards=PagedShards(Pages(refs, pages.folder, raw=pages.raw)))
 
     def _put(self, name: str, data: bytes) -> None:
         self._written.append(name)

@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
-from tfio_store.dataset.manifest import DatasetManifest, describe
+from tfio_store.dataset.manifest import DatasetManifest, Loss, describe
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.dataset.source_names import numbered_target
@@ -67,7 +67,8 @@ class ShardedWriter(ShardWriter):
             (default).
         level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
         if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
-            one is there) or "append" (with the same compression and, but for nulls that come in,
+            one is there; a glob such as ``train-*`` finds the new one when `close` returns) or
+            "append" (with the same compression and, but for nulls that come in,
             the same schema; several writers may append at once).
         keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
             opened them reach the end. A later commit or `clean` removes them. 0 removes them at
@@ -256,7 +257,7 @@ class ShardedWriter(ShardWriter):
         self._drop = None
         self._set_ended(None)
         self._uploads.close()
-        self._attempt.tidy(self._manifest)
+        self._manifest = self._attempt.tidy(self._manifest)
 
     def _kept(self) -> DatasetManifest | None:
         """The dataset to append to, if there is one."""
@@ -265,6 +266,10 @@ class ShardedWriter(ShardWriter):
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: a table's schema is known when its end is."""
         self._described = replace(self._described, schema=schema.to_json())
+
+    def _keep_loss(self, lost: Loss | None) -> None:
+        """The manifest will tell of these records, which the source of the others had."""
+        self._described = replace(self._described, lost=lost)
 
     def _finish(self) -> DatasetManifest:
         """Let the shards land, and describe the dataset."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import deque
-from collections.abc import Container, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 from tfio_store.records.texts import warn
+from tfio_store.storage.aside import facts_of
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed
 from tfio_store.storage.threads import mapped
 
@@ -94,13 +95,11 @@ def check_shards(
     shards: Sequence[ShardInfo],
     *,
     among: int,
-    made: Mapping[str, Fingerprint] = MappingProxyType({}),
 ) -> None:
     """FileNotFoundError or WrongContentError unless the store holds every shard as written.
 
     A listing has a thousand in one request, of the ``among`` shards that the dataset has had.
-    Where that is less work than to ask for each, only what it leaves open is asked for. ``made``:
-    objects that this process has seen to appear, by name.
+    Where that is less work than to ask for each, only what it leaves open is asked for.
     """
     found = listed(folder.store, [folder.join(shard.name) for shard in shards], among=among)
 
@@ -112,10 +111,7 @@ def check_shards(
     for shard in shards:
         stored = found.get(folder.join(shard.name))
         # under a plain name, others may have written as many bytes
-        own = shard.name.startswith("_") or (
-            stored is not None and shard.name in made and stored.etag == made[shard.name].etag
-        )
-        if stored is None or (stored.crc32c is None and not own):
+        if stored is None or (stored.crc32c is None and not shard.name.startswith("_")):
             unknown.append(shard)
         else:
             check(shard, stored)
@@ -175,20 +171,42 @@ def manifest_and_names(folder: Folder, name: str) -> tuple[DatasetManifest, set[
             before = found.data
 
 
-def named_by_neighbours(folder: Folder, names: DatasetNames, *, shards: bool = True) -> set[str]:
+def are_found(manifest: DatasetManifest) -> bool:
+    """Whether patterns find the shards of a manifest, or will."""
+    if manifest.publish is not None:
+        return True
+    try:
+        return not manifest.shards or not manifest.shards[-1].name.startswith("_")
+    except (ManifestError, FileNotFoundError):
+        return True
+
+
+def hidden_names(manifest: DatasetManifest) -> set[str]:
+    """What it names under names that begin with ``_``, and maybe more. Where patterns find all
+    shards of a long list, that is not read."""
+    if isinstance(manifest.shards, PagedShards) and manifest.publish is None:
+        return manifest.parts() if are_found(manifest) else manifest.names()
+    return manifest.names()
+
+
+def named_by_neighbours(
+    folder: Folder, names: DatasetNames, *, shards: bool = True, hidden: bool = False
+) -> set[str]:
     """Objects that the other manifests in the folder name. Without their ``shards`` no list of
-    shards is read. ManifestError: one can't be read."""
+    shards is read. ``hidden``: only names that begin with ``_`` are wanted. ManifestError: one
+    can't be read."""
     named: set[str] = set()
     for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
         if name == names.manifest:
             continue
         try:
-            if shards:
+            if shards and not hidden:
                 whole = manifest_and_names(folder, name)
                 named |= set() if whole is None else whole[1]
             else:
                 found = folder.manifest(name, index=False)
-                named |= found.manifest.parts() if found and found.manifest else set()
+                ask = hidden_names if hidden else DatasetManifest.parts
+                named |= ask(found.manifest) if found and found.manifest else set()
         except ManifestError as error:
             raise ManifestError(
                 f"{folder.url(name)} may name any object beside it, because it cannot be read "
@@ -276,10 +294,12 @@ def dispose(
     doomed = [one for one in doomed if one.name not in lists]
     if not doomed:
         return
-    stays = current.names() | current.replaced_names() | named_by_neighbours(folder, names)
+    hidden = all(one.name.startswith("_") for one in doomed)
+    stays = hidden_names(current) if hidden else current.names()
+    stays |= current.replaced_names() | named_by_neighbours(folder, names, hidden=hidden)
     own = [one for one in doomed if one.name not in stays and names.may_own(one.name)]
-    folder.delete(one.name for one in own if one.name.startswith("_"))
-    delete_plain(folder, (one for one in own if not one.name.startswith("_")))
+    folder.delete(one.name for one in own if is_proof(one.name))
+    delete_plain(folder, (one for one in own if not is_proof(one.name)))
 
 
 def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
@@ -293,12 +313,18 @@ def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
     list(mapped(delete, shards, LOOKS_AT_ONCE))
 
 
+def is_proof(name: str) -> bool:
+    """Whether the name of an object proves whose it is. One that was set aside may have been a
+    stranger's, who had replaced a shard with a plain name."""
+    return name.startswith("_") and facts_of(name) is None
+
+
 def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:
-    """The stored object, if it has this fingerprint. A name with ``_`` before it needs none."""
+    """The stored object, if it has this fingerprint. A name that `is_proof` needs none."""
     path = folder.join(shard.name)
     try:
         info = folder.store.info(path)
-        if shard.name.startswith("_"):
+        if is_proof(shard.name):
             return info
         if shard.etag is not None:
             return info if shard.etag == info.etag else None

@@ -27,7 +27,7 @@ from tfio_store.write.claim import Pulse
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Names, Plan
 from tfio_store.write.lifecycle import begin
 from tfio_store.write.pipeline import Memory
-from tfio_store.write.plain_names import NamesTakenError, check_free
+from tfio_store.write.publish import check_free
 from tfio_store.write.records import RecordCheck, not_looked_into, schema_as_learned
 from tfio_store.write.shard_stream import check_record_positions
 from tfio_store.write.task import (
@@ -70,10 +70,10 @@ class WriteJob:
         shard_template (str): See `ShardedWriter`. Without ``num_shards`` it may have
             ``{num_shards}`` only with plain names. Default "".
         names (str): "tagged" (default): shards keep the names that tasks gave them, which no glob
-            such as ``train-*`` finds. "plain": the commit has the store copy them to names like
-            ``train-00000-of-00016.tfrecord`` first, for readers that glob. A copy replaces no
-            object. Appended shards go on counting, and those of an overwrite have a random tag in
-            their names if the old ones are still there.
+            such as ``train-*`` finds, unless it finds those that they replace or are appended to.
+            "plain": behind the commit the store copies them to names like
+            ``train-00000-of-00016.tfrecord``, for readers that glob. A copy replaces no object. All
+            but the first generation have a random tag in their names.
         schema (Schema | dict | None): See `ShardedWriter`. Default None.
         metadata (dict | None): See `ShardedWriter`. Default None.
         block_bytes (int | None): See `ShardedWriter`. Default None.
@@ -136,10 +136,10 @@ class WriteJob:
             record_positions = False
         record_positions = check_record_positions(record_positions, compressor.codec)
         storage = given_storage(storage_options, storage)
-        private = "" if plan.copies and num_shards is None else shard_template
+        private = "" if plan.globbed and num_shards is None else shard_template
         folder, own = locate(url, num_shards, private, storage)
-        self._template = own.like(shard_template or FIXED_TEMPLATE).template if plan.copies else ""
-        if plan.copies and num_shards is not None and not plan.append:
+        self._template = own.like(shard_template or FIXED_TEMPLATE).template if plan.globbed else ""
+        if plan.globbed and num_shards is not None and not plan.append:
             check_free(folder, own)
         kept = self._described.schema
         self._attempt: Attempt = begin(folder, own, plan, schema=kept, plain=False)
@@ -275,8 +275,8 @@ class WriteJob:
         Args:
             results (Iterable): What `write` or `TaskWriter.close` returned, or `write_shard`. Of
                 several for the same shard, too, the first one counts.
-            names (str | None): "tagged" leaves the copies of a job with plain names out. Default
-                None: as the job was made.
+            names (str | None): "tagged" leaves the copies of a job with plain names out, if it is
+                the first here. Default None: as the job was made.
 
         Returns:
             DatasetManifest: What was committed.
@@ -285,15 +285,13 @@ class WriteJob:
             TypeError: A result is something else, or has an ``order`` of another kind than the
                 rest.
             ValueError: A shard is missing, or a result is of another job.
-            FileExistsError: Another writer was first. The job is aborted then. Or other objects
-                have the plain names: then the job stays open, and `commit` may be called again.
+            FileExistsError: Another writer was first. The job is aborted then.
             ClaimLostError: The job was aborted, or `clean` took it for dead.
             UncertainCommitError: The store does not say whether the dataset was published.
                 Everything is kept. Call `commit` again.
         """
         attempt, template = self._attempt, self._template
-        if names is not None:
-            template = self._template_for(names)
+        globbed = None if names is None else self._is_globbed(names)
         claim = attempt.claim.read()
         manifest = attempt.landed() if claim is None or claim.state != "open" else None
         if manifest is None:
@@ -301,16 +299,13 @@ class WriteJob:
             try:
                 schema = self._described.schema or schema_as_learned(learned)
                 described = replace(self._described, shards=shards, schema=schema)
-                manifest = attempt.commit(described, plain_template=template)
-            except NamesTakenError:
-                raise
+                manifest = attempt.commit(described, template=template, globbed=globbed)
             except FileExistsError:
                 self.abort()
                 raise
         self._is_committed = True
         self._stop_pulse()
-        attempt.tidy(manifest, sweep=True)
-        return manifest
+        return attempt.tidy(manifest, sweep=True)
 
     def _kept(self) -> DatasetManifest | None:
         """The dataset to append to, if there is one."""
@@ -323,10 +318,10 @@ class WriteJob:
         """The manifest will hold this one: the schema of tables is known when all are written."""
         self._described = replace(self._described, schema=schema.to_json())
 
-    def _template_for(self, names: Names) -> str:
+    def _is_globbed(self, names: Names) -> bool:
         if _check_names(names) == "plain" and not self._template:
             raise ValueError('make the job with names="plain" to commit it with plain names')
-        return self._template if names == "plain" else ""
+        return names == "plain"
 
     def _written(
         self, results: Iterable[Any]

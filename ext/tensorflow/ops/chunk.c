@@ -2,10 +2,13 @@
 #define _DARWIN_C_SOURCE        /* st_mtimespec */
 #include "tensorflow/ops/chunk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,11 +74,45 @@ static void set_version(local_file *file, const struct stat *status) {
              (uint64_t)status->st_ino, changed, (uint64_t)status->st_size);
 }
 
+/* O_NONBLOCK: a FIFO would wait for somebody who writes into it */
+enum { READING = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
+
+/* Opens the file of this version, which had this path once, by the name that it has in the same
+ * folder now: a file keeps its version when it gets another name. Negative where there is none. */
+static int open_elsewhere(const char *path, const char *version) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash + 1 - path);
+    if (length >= sizeof folder) return -1;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    DIR *names = opendir(length == 0 ? "." : folder);
+    if (names == NULL) return -1;
+    const ino_t inode = (ino_t)strtoull(version, NULL, 16);
+    int found = -1;
+    for (const struct dirent *entry; found < 0 && (entry = readdir(names)) != NULL;) {
+        if (entry->d_ino != inode) continue;
+        local_file file = {0};
+        struct stat status;
+        found = openat(dirfd(names), entry->d_name, READING);
+        if (found < 0) continue;
+        if (fstat(found, &status) == 0) set_version(&file, &status);
+        if (strcmp(file.version, version) == 0) continue;
+        close(found);
+        found = -1;
+    }
+    closedir(names);
+    return found;
+}
+
 bool local_open(local_file *file, const char *url, const char *version, failure *why) {
     struct stat status;
     file->url = url;
-    /* O_NONBLOCK: a FIFO would wait for somebody who writes into it */
-    file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    file->descriptor = open(local_path(url), READING);
+    if (file->descriptor < 0 && errno == ENOENT && version[0] != '\0') {
+        file->descriptor = open_elsewhere(local_path(url), version);
+        if (file->descriptor < 0) return fail_replaced(why, url);
+    }
     if (file->descriptor < 0) return fail_errno(why, url, errno);
     int error = fstat(file->descriptor, &status) != 0 ? errno
                 : S_ISDIR(status.st_mode)             ? EISDIR

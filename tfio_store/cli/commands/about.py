@@ -47,6 +47,7 @@ def info(session: Session, urls: Source, shards: bool) -> None:
             "generation": found.generation,
             "schema": found.schema,
             "metadata": found.metadata,
+            "lost": found.lost,
             "num_shards": len(found.shards),
         }
         output.document("info", facts | ({"shards": found.shards} if shards else {}))
@@ -80,6 +81,8 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
         ("index", "yes" if found.indexed else "no"),
         ("manifest", "no" if found.generation is None else f"generation {found.generation}"),
     ]
+    if found.lost is not None:
+        lines.append(("lost", f"in a salvage: {found.lost}"))
     if found.schema is not None:
         lines.append(("features", ", ".join(found.schema) or "none"))
     elif found.records != 0:

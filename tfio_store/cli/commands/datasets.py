@@ -92,6 +92,7 @@ def diff(
 ) -> int:
     """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
     from tfio_store.maintain.diff import diff as compare
+    from tfio_store.storage.redaction import redacted
 
     with output.progress(session) as on_progress:
         found = compare(
@@ -112,6 +113,9 @@ def diff(
     if found.different:
         where = "" if found.first is None else f", the first is record {found.first}"
         output.line(f"{found.different} records differ{where}")
+    for name, lost in zip((source, other), found.lost, strict=True):
+        if lost is not None:
+            output.line(f"{redacted(name)}: lost in a salvage: {lost}")
     if found.same:
         output.line(f"the same {counted(found.records[0], 'record')}")
     return 0 if found.same else DAMAGED

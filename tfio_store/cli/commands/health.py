@@ -66,6 +66,9 @@ def _is_something_else(report: VerifyReport) -> bool:
 @sources
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
+@click.option(
+    "--allow-missing", is_flag=True, help="Go on without the records of files that are not there."
+)
 @max_record_bytes
 @into_target
 @common
@@ -75,11 +78,12 @@ def salvage(
     target: str,
     num_shards: int | None,
     **how: Any,
-) -> None:
+) -> int:
     """Copy every sound record of SOURCE... to a new dataset, and list what is lost.
 
-    If there is not one, nothing is written. The exit code is 1 then, or 5 if the source holds
-    something else than TFRecords.
+    The exit code is 1 if something was lost. If there is no sound record, nothing is written. The
+    exit code is 1 then too, or 5 if the source holds something else than TFRecords. If a file is
+    missing, nothing is written, unless --allow-missing is given.
     """
     from tfio_store.maintain.copy import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
@@ -97,6 +101,7 @@ def salvage(
         output.document("salvage", {"target": redacted(target), **vars(report)})
     else:
         output.line(in_the_shell(str(report), click.get_current_context().command))
+    return 0 if report.ok else DAMAGED
 
 
 @click.command(epilog=examples("index old/a.tfrecord --as old/train", "index old/b.tfrecord.gz"))

@@ -29,7 +29,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.compression import codec_name, decompress, detect
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import Version, threads
+from tfio_store.storage import Store, Version, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly, start_daemon
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
@@ -361,6 +361,41 @@ def codec_text(shard: Shard) -> str:
     return codec + _INDEXED if indexed else codec
 
 
+def _wherever(
+    store: Store, path: str, start: int, stop: int, version: Version
+) -> Future[BytesLike]:
+    """Begin to read bytes of a version, wherever it is by now."""
+    first = store.read(path, start, stop, etag=version)
+    if version.etag is None:
+        return first
+    found: Future[BytesLike] = Future()
+
+    def elsewhere(missing: FileNotFoundError) -> BytesLike:
+        version.move(store, path, missing)
+        assert version.now is not None
+        at, there = version.now
+        return store.read(at, start, stop, etag=there).result()
+
+    def look(missing: FileNotFoundError) -> None:
+        try:
+            found.set_result(elsewhere(missing))
+        except BaseException as error:
+            found.set_exception(error)
+
+    def arrived(first: Future[BytesLike]) -> None:
+        if not found.set_running_or_notify_cancel():
+            return
+        try:
+            found.set_result(first.result())
+        except FileNotFoundError as missing:
+            start_daemon(partial(look, missing), "tfio_store-elsewhere")  # not in who calls back
+        except BaseException as error:
+            found.set_exception(error)
+
+    first.add_done_callback(arrived)
+    return found
+
+
 def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
     """``change`` of the result of ``first``. As many threads as cores do that work."""
     pool = threads.pool("decode", os.cpu_count() or 1)
@@ -397,7 +432,7 @@ class _Stored(NamedTuple):
     def load(self, codec: str, raw: tuple[int, int]) -> Fetch[BytesLike]:
         """The bytes, decompressed if there is a codec."""
         store, path = from_json(self.options).open(self.url)
-        fetched = store.read(path, self.start, self.stop, etag=self.version or None)
+        fetched = _wherever(store, path, self.start, self.stop, Version(self.version or None))
         if not codec:
             return Fetch(fetched)  # the op takes what is there
         name, block = self.block(codec, raw)
