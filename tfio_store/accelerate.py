@@ -8,10 +8,12 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    from tfio_store.startup import run
+    from tfio_store._startup import run
 
     sys.exit(run(sys.argv[1:]))
 
 from tfio_store.tf.accelerate import accelerate
+
+__all__ = []
 
 sys.modules[__name__] = accelerate  # type: ignore[assignment]
