@@ -17,6 +17,7 @@ import tfio_store as tfs
 from bench.timing import machine, table
 
 ROWS = [(100, 50_000), (100, 200_000), (250, 100_000), (1000, 10_000), (1000, 30_000), (5000, 5000)]
+ROWS += [(100_000, 1000)]
 """Bytes of a record, and `k`."""
 
 READ = """

@@ -246,6 +246,21 @@ def test_turns_that_hang_on_threads_are_not_fused_by_a_seed(files: list[str]) ->
     assert "not fused" not in free.explain()
 
 
+def test_a_shuffle_of_large_pictures_is_fused(tmp_path: Path) -> None:
+    """Of more bytes than `memory_budget`: they wait as in TensorFlow's buffer."""
+    path = str(tmp_path / "pictures")
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(100):
+            writer.write(b"%06d" % i + bytes(100_000))
+
+    def chain(read: Any) -> Any:
+        return read(path).shuffle(10_000, seed=1).batch(16)
+
+    ours = chain(lambda path: tfs.TFRecordDataset(path, memory_budget=1 << 20))
+    assert "not fused" not in ours.explain()
+    assert taken(ours) == taken(chain(tf.data.TFRecordDataset))
+
+
 def test_damage_under_ignore_errors_has_tensorflows_order(tmp_path: Path) -> None:
     files = write(tmp_path, [200, 200, 200])
     data = bytearray(Path(files[1]).read_bytes())
