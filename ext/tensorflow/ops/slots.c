@@ -10,9 +10,9 @@ enum { SLOTS_OF_SLAB = 16, SMALLEST_SLAB = 64 << 10 };
 
 struct slab {
     slab *newer, *older; /* of its class's list, while it has a free slot */
-    size_t slots, free_slots; /* all, and those whose numbers are on the stack */
-    size_t class, slot_size, capacity;
-    uint16_t *free; /* the stack: what waits for a record is not touched */
+    size_t slots, free_slots; /* all, and those whose places are on the stack */
+    size_t class, capacity;
+    uint32_t *free; /* the stack: what waits for a record is not touched */
     char *first;
 };
 
@@ -41,17 +41,16 @@ static void unlink_slab(record_slots *all, slab *of) {
 }
 
 static slab *slab_new(record_slots *all, size_t class, size_t slot_size) {
-    size_t capacity = 0, nbytes = (slot_size + sizeof(uint16_t)) * SLOTS_OF_SLAB + sizeof(slab);
+    size_t capacity = 0, nbytes = (slot_size + sizeof(uint32_t)) * SLOTS_OF_SLAB + sizeof(slab);
     slab *of = pool_take(nbytes > SMALLEST_SLAB ? nbytes : SMALLEST_SLAB, &capacity);
     if (of == NULL) return NULL;
     const size_t slots = (capacity - sizeof *of) / (slot_size + sizeof *of->free);
-    *of = (slab){.slots = slots < UINT16_MAX ? slots : UINT16_MAX,
+    *of = (slab){.slots = slots,
                  .class = class,
-                 .slot_size = slot_size,
                  .capacity = capacity,
                  .first = (char *)(of + 1)};
-    of->free = (uint16_t *)(void *)(of->first + of->slots * slot_size);
-    for (size_t i = 0; i < of->slots; i++) of->free[i] = (uint16_t)(of->slots - 1 - i);
+    of->free = (uint32_t *)(void *)(of->first + of->slots * slot_size);
+    for (size_t i = 0; i < of->slots; i++) of->free[i] = (uint32_t)((of->slots - 1 - i) * slot_size);
     of->free_slots = of->slots;
     link_slab(all, of);
     return of;
@@ -59,11 +58,11 @@ static slab *slab_new(record_slots *all, size_t class, size_t slot_size) {
 
 static void *take_slot(record_slots *all, slab *of) {
     if (--of->free_slots == 0) unlink_slab(all, of);
-    return of->first + of->free[of->free_slots] * of->slot_size;
+    return of->first + of->free[of->free_slots];
 }
 
 static void give_slot(record_slots *all, slab *of, const char *slot) {
-    of->free[of->free_slots] = (uint16_t)((size_t)(slot - of->first) / of->slot_size);
+    of->free[of->free_slots] = (uint32_t)(slot - of->first);
     if (of->free_slots++ == 0) link_slab(all, of);
     if (of->free_slots < of->slots) return;
     unlink_slab(all, of);
