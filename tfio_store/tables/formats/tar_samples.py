@@ -113,7 +113,7 @@ def _samples(file: SourceFile) -> Iterator[Sample]:
 def _check_rest(tar: tarfile.TarFile) -> None:
     """What follows the mark of the end is empty, and read: a packed file ends with its checksum."""
     end = tar.offset
-    while rest := tar.fileobj.read(_BUFFER):  # type: ignore[union-attr]
+    while rest := tar.fileobj.read(_BUFFER):
         if rest.strip(b"\0"):
             raise tarfile.ReadError(
                 f"it goes on behind the end of its archive at offset {end:,}; write each archive "
@@ -137,7 +137,7 @@ class _Member(tarfile.TarInfo):
         at = tarfile_.offset
         try:
             return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise  # zeros, which end an archive
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(
