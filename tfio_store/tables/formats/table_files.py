@@ -155,7 +155,7 @@ def _pieces(dataset: Dataset, form: str, delimiter: str | None) -> Iterator[Piec
             text = unpacked(file)
             if form == "csv":
                 usual, is_sure = usual_delimiter(file.url), delimiter is not None
-                pieces = csv_texts.pieces_of(text, delimiter or usual, is_sure=is_sure)
+                pieces = csv_texts.pieces_of(text, file.nbytes, delimiter or usual, is_sure=is_sure)
             else:
                 pieces = json_lines.pieces_of(text)
             yield from ((file.url, rows, columns) for rows, columns in pieces)
@@ -180,6 +180,9 @@ def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> dict[str, Any]
             if name in schema and not _of_kind(schema[name], form):
                 types[name] = None
                 continue
+            if len(types) > json_lines.MOST_FIELDS:
+                most = json_lines.MOST_FIELDS
+                raise ValueError(f"{url}: more than {most:,} columns come together; split it")
             with _of_column(url, name):
                 found = reader.type_of(values)
                 types[name] = reader.common_type(types.get(name, found), found)
