@@ -187,20 +187,28 @@ def decode_columns(
     return made
 
 
-def has_size(data: bytes, height: int, width: int) -> bool:
-    """Whether an image has this size by its header, which one would take memory for."""
-    if height * width > _MOST_PIXELS:
-        return False
+def size_of(data: bytes) -> tuple[int, int] | None:
+    """Height and width of an image by its header. None where that is damaged, or says none."""
     encoding = encoding_of(data)
     try:
         if encoding == "jpeg":
-            return bool(simplejpeg.decode_jpeg_header(data)[:2] == (height, width))
-        if encoding is None or encoding == "webp":
-            return False
+            height, width = simplejpeg.decode_jpeg_header(data)[:2]
+            return height, width
+        if encoding is None:
+            return None
+        if encoding == "webp":
+            return _webp_size(data)
         with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
-            return bool((picture.height, picture.width) == (height, width))
+            return picture.height, picture.width
     except Exception:  # who decodes it says what is wrong
+        return None
+
+
+def has_size(data: bytes, height: int, width: int) -> bool:
+    """Whether an image has this size by its header, which one would take memory for."""
+    if height * width > _MOST_PIXELS or encoding_of(data) == "webp":
         return False
+    return size_of(data) == (height, width)
 
 
 def decode_into(
