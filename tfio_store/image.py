@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 try:
     import simplejpeg
-    from PIL import Image
+    from PIL import (
+        BmpImagePlugin,
+        GifImagePlugin,
+        Image,
+        JpegImagePlugin,
+        PngImagePlugin,
+        WebPImagePlugin,
+    )
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         f"tfio_store.image needs {_error.name}: pip install 'tfio_store[images]'", name=_error.name
@@ -187,6 +194,22 @@ def decode_columns(
     return made
 
 
+_PICTURES: dict[str, Callable[[Any], Any]] = {
+    "bmp": BmpImagePlugin.BmpImageFile,
+    "gif": GifImagePlugin.GifImageFile,
+    "jpeg": JpegImagePlugin.JpegImageFile,
+    "png": PngImagePlugin.PngImageFile,
+    "webp": WebPImagePlugin.WebPImageFile,
+}
+
+
+def _opened(data: bytes, encoding: str) -> Any:
+    """A picture of Pillow. `Image.open` has a limit of pixels of its own, which is the whole
+    process's; here max_pixels= is the one,
+    but for WebP, whose plugin asks Pillow's too."""
+    return _PICTURES[encoding](io.BytesIO(data))
+
+
 def size_of(data: bytes) -> tuple[int, int] | None:
     """Height and width of an image by its header. None where that is damaged, or says none."""
     encoding = encoding_of(data)
@@ -198,7 +221,7 @@ def size_of(data: bytes) -> tuple[int, int] | None:
             return None
         if encoding == "webp":
             return _webp_size(data)
-        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+        with _opened(data, encoding) as picture:
             return picture.height, picture.width
     except Exception:  # who decodes it says what is wrong
         return None
@@ -381,7 +404,7 @@ class _How:
     def _by_pillow(self, data: bytes, encoding: str, out: Pixels | None) -> Pixels:
         if encoding == "webp":  # Pillow takes memory for all of it when it opens it
             self._check_size(*_webp_size(data))
-        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+        with _opened(data, encoding) as picture:
             self._check_size(picture.height, picture.width)
             plain = picture
             if picture.mode.startswith("I"):

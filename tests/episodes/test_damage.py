@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -258,3 +259,22 @@ def test_images_that_have_too_many_pixels_together(
     assert len(episodes.steps[list(range(4))]["observation"]["image"]) == 4
     small = tfs.Episodes(url, images={"observation/image": (8, 8)})
     assert small[0]["steps"]["observation"]["image"].shape == (6, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        *({"tensor": {"dtype": dtype}} for dtype in ("f4,,", "f4,(", "((", "f4,f4", "nothing")),
+        {"tensor": {"dtype": "int64", "shape": {"dimensions": [float("inf")]}}},
+        {"classLabel": {"numClasses": float("inf")}},
+        {"sequence": {"feature": {}, "length": float("-inf")}},
+    ],
+)
+def test_hostile_features(url: str, feature: dict[str, Any]) -> None:
+    folder = Path(url).parent
+    told = json.loads((folder / "features.json").read_text())
+    told["featuresDict"]["features"]["hostile"] = feature
+    (folder / "features.json").write_text(json.dumps(told))
+    with pytest.raises(tfs.ManifestError, match=r"features\.json: a feature cannot be read"):
+        tfs.Episodes(url)
+    assert "hostile" not in tfs.infer_schema(url) or "tensor" not in feature

@@ -119,3 +119,17 @@ def test_lines_of_json_with_many_fields_together(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(lines))
     with pytest.raises(ValueError, match=r"a\.jsonl: .*more than 65,536 columns"):
         tfs.convert(str(tmp_path / "a.jsonl"), str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'descr': '<f4',, 'fortran_order'", "{'descr': 'f4,,'", "{[]: 1", "'", "(" * 400, "{1: 2",
+     "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'shape2': 0, 1: 2}", "1L L (", ""],
+)  # fmt: skip
+@pytest.mark.parametrize("whole", ["", ", 'fortran_order': False, 'shape': (3,)}"])
+def test_hostile_headers_of_arrays(tmp_path: Path, text: str, whole: str) -> None:
+    header = (text + whole).encode()
+    data = b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + bytes(12)
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.npy: cannot be read as numpy"):
+        tfs.convert(str(tmp_path / "a.npy"), str(tmp_path / "t"))

@@ -185,7 +185,7 @@ def _features(
         if found is not None and not single:
             steps = () if found.ragged else found.shape
             found = replace(found, shape=(None, *steps))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return  # of a dtype or shape that no feature has
     if found is not None:
         yield name, found

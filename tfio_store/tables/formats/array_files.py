@@ -139,9 +139,13 @@ def _header(file: IO[bytes]) -> Any:
     if length > _LONGEST_HEADER:
         raise ValueError(f"a header has {length:,} bytes, and at most {_LONGEST_HEADER:,} are read")
     whole = io.BytesIO(head + file.read(length))
-    if first:
-        return np.lib.format.read_array_header_1_0(whole)
-    return np.lib.format.read_array_header_2_0(whole)
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    try:
+        return read(whole)
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:  # NumPy reads it as Python's text, whose parser has many errors
+        raise ValueError(f"its header cannot be read: {error}") from error
 
 
 def _arrays(
