@@ -8,6 +8,7 @@ import pickle
 import shutil
 import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -498,3 +499,17 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         tfs.RecordReader(file, build_index="on_read")
     with pytest.raises(TypeError, match="index_dir"):
         tfs.RecordSource(path, index_dir=3)  # type: ignore[arg-type]
+
+
+def test_a_header_whose_checksum_is_wrong_cannot_be_indexed(tmp_path: Path) -> None:
+    data = packed(RAW, 31)
+    head = data[:3] + b"\2" + data[4:10]
+    crc = zlib.crc32(head) & 0xFFFF
+    path = tmp_path / "a.gz"
+    path.write_bytes(head + crc.to_bytes(2, "little") + data[10:])
+    assert tfs.build_index(str(path)).records == len(RECORDS)
+    other = tmp_path / "b.gz"
+    other.write_bytes(head + (crc ^ 1).to_bytes(2, "little") + data[10:])
+    for read in (tfs.build_index, lambda url: list(tfs.RecordReader(url))):
+        with pytest.raises(tfs.CorruptRecordError, match="data do not decode"):
+            read(str(other))
