@@ -86,7 +86,7 @@ class BuildWithStartup(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            self.copy_file(f"scripts/{self.PTH}", f"{self.build_lib}/{self.PTH}")
+            self.copy_file("tfio_store/startup.pth", f"{self.build_lib}/{self.PTH}")
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         return [*super().get_outputs(include_bytecode), f"{self.build_lib}/{self.PTH}"]

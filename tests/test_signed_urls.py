@@ -6,12 +6,13 @@ import http.server
 import io
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfio_store as tfs
-from tests.servers.web import served
+from tests.servers.web import served, web_server
 
 RECORDS = [b"%d" % i for i in range(100)]
 SIGNATURE = "X-Amz-Signature=0123456789abcdef"
@@ -111,4 +112,14 @@ def test_damage_is_told_without_the_signature(url: str) -> None:
     with pytest.raises(tfs.RecordTooLargeError) as caught:
         list(damaged)
     assert "part.tfrecord" in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+def test_a_split_that_a_folder_lacks_is_named_without_the_signature(tmp_path: Path) -> None:
+    folder = tmp_path / "set" / "1.0.0"
+    tfs.write_tfds(folder, [{"a": 1}], {"a": "int64"}, num_shards=1)
+    with web_server() as web:
+        web.files = {f"/set/{each.name}": each.read_bytes() for each in folder.iterdir()}
+        with pytest.raises(ValueError, match="has no split 'test") as caught:
+            tfs.RecordReader(f"{web.endpoint}/set/test?{SIGNATURE}")
     assert "0123456789abcdef" not in str(caught.value)

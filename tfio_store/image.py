@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 try:
     import simplejpeg
-    from PIL import Image
+    from PIL import (
+        BmpImagePlugin,
+        GifImagePlugin,
+        Image,
+        JpegImagePlugin,
+        PngImagePlugin,
+        WebPImagePlugin,
+    )
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         f"tfio_store.image needs {_error.name}: pip install 'tfio_store[images]'", name=_error.name
@@ -187,20 +194,44 @@ def decode_columns(
     return made
 
 
-def has_size(data: bytes, height: int, width: int) -> bool:
-    """Whether an image has this size by its header, which one would take memory for."""
-    if height * width > _MOST_PIXELS:
-        return False
+_PICTURES: dict[str, Callable[[Any], Any]] = {
+    "bmp": BmpImagePlugin.BmpImageFile,
+    "gif": GifImagePlugin.GifImageFile,
+    "jpeg": JpegImagePlugin.JpegImageFile,
+    "png": PngImagePlugin.PngImageFile,
+    "webp": WebPImagePlugin.WebPImageFile,
+}
+
+
+def _opened(data: bytes, encoding: str) -> Any:
+    """A picture of Pillow. `Image.open` has a limit of pixels of its own, which is the whole
+    process's; here max_pixels= is the one,
+    but for WebP, whose plugin asks Pillow's too."""
+    return _PICTURES[encoding](io.BytesIO(data))
+
+
+def size_of(data: bytes) -> tuple[int, int] | None:
+    """Height and width of an image by its header. None where that is damaged, or says none."""
     encoding = encoding_of(data)
     try:
         if encoding == "jpeg":
-            return bool(simplejpeg.decode_jpeg_header(data)[:2] == (height, width))
-        if encoding is None or encoding == "webp":
-            return False
-        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
-            return bool((picture.height, picture.width) == (height, width))
+            height, width = simplejpeg.decode_jpeg_header(data)[:2]
+            return height, width
+        if encoding is None:
+            return None
+        if encoding == "webp":
+            return _webp_size(data)
+        with _opened(data, encoding) as picture:
+            return picture.height, picture.width
     except Exception:  # who decodes it says what is wrong
+        return None
+
+
+def has_size(data: bytes, height: int, width: int) -> bool:
+    """Whether an image has this size by its header, which one would take memory for."""
+    if height * width > _MOST_PIXELS or encoding_of(data) == "webp":
         return False
+    return size_of(data) == (height, width)
 
 
 def decode_into(
@@ -373,7 +404,7 @@ class _How:
     def _by_pillow(self, data: bytes, encoding: str, out: Pixels | None) -> Pixels:
         if encoding == "webp":  # Pillow takes memory for all of it when it opens it
             self._check_size(*_webp_size(data))
-        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+        with _opened(data, encoding) as picture:
             self._check_size(picture.height, picture.width)
             plain = picture
             if picture.mode.startswith("I"):

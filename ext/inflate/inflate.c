@@ -281,6 +281,16 @@ static size_t behind_text(const work *w, size_t at) {
     return end == NULL ? 0 : (size_t)(end - w->in) + 1;
 }
 
+/* The CRC that gzip has of a header: few have one, and so no table is kept for it. */
+static uint32_t crc_of_header(const uint8_t *head, size_t size) {
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= head[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
 static inflate_status gzip_header(work *w, size_t at) {
     const uint8_t *head = w->in + at;
     size_t size = w->size - at;
@@ -300,8 +310,13 @@ static inflate_status gzip_header(work *w, size_t at) {
     for (int text = 8; text <= 16; text *= 2) {
         if (flags & text && (at = behind_text(w, at)) == 0) return short_of(w);
     }
-    if (flags & 2) at += 2;
     if (at > w->size) return short_of(w);
+    if (flags & 2) {
+        if (w->size - at < 2) return short_of(w);
+        uint32_t crc = crc_of_header(head, (size_t)(w->in + at - head)) & 0xFFFF;
+        if (crc != (uint32_t)(w->in[at] | w->in[at + 1] << 8)) return bad(w, "header crc mismatch");
+        at += 2;
+    }
     w->state->bit = 8 * (uint64_t)at;
     return INFLATE_FULL;
 }

@@ -228,6 +228,29 @@ def test_images_without_classes_and_some_columns(run: Run, tmp_path: Path) -> No
     assert list(tfs.infer_schema(tmp_path / "u")) == ["image"]
 
 
+def test_links_out_of_a_folder_of_images(run: Run, tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    place.put("images/cat/a.jpg", JPEG)
+    place.put("secret/key.jpg", JPEG + b"secret")
+    (tmp_path / "images/cat/b.jpg").symlink_to("a.jpg")
+    (tmp_path / "linked").symlink_to("images")
+    answer = run("convert", tmp_path / "linked", tmp_path / "t", "--from", "images")
+    assert (answer.code, len(rows(str(tmp_path / "t"), place))) == (0, 2)
+    for name, target, text in (
+        ("cat/c.jpg", tmp_path / "secret/key.jpg", "leads out of the folder"),
+        ("cat/c.jpg", "../../secret/key.jpg", "leads out of the folder"),
+        ("dog", tmp_path / "secret", "is a link to a folder"),
+    ):
+        link = tmp_path / "images" / name
+        link.symlink_to(target)
+        answer = run("convert", tmp_path / "images", tmp_path / "u", "--from", "images")
+        assert answer.code == 2
+        assert str(link) in answer.err
+        assert text in answer.err
+        assert not (tmp_path / "_u.manifest.json").exists()
+        link.unlink()
+
+
 def test_folders_that_are_none_of_images(run: Run, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     place.put("empty/readme.txt", b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -226,3 +227,54 @@ def test_a_tensor_that_inflates_to_too_much(
     named = rf"episode 1, step 0: steps/{keys} is damaged: .*more than the 2 bytes"
     with pytest.raises(tfs.CorruptRecordError, match=named):
         tfs.Episodes(folder, keys=[keys])[1]
+
+
+def test_tensors_that_inflate_to_too_much_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(GOLDEN / "arm", tmp_path / "arm")
+    folder = tmp_path / "arm" / "1.0.0"
+    packed = tfs.Episodes(folder, keys=["packed"])[1]["steps"]["packed"]
+    assert len(packed) > 2
+    monkeypatch.setattr("tfio_store.episodes.decoding._MOST_RATIO", 0)
+    monkeypatch.setattr("tfio_store.episodes.decoding._MOST_INFLATED", 2 * packed[0].nbytes)
+    named = r"episode 1, step 2: steps/packed is damaged: .*more than the 0 bytes"
+    with pytest.raises(tfs.CorruptRecordError, match=named):
+        tfs.Episodes(folder, keys=["packed"])[1]
+
+
+@pytest.mark.parametrize("images", [None, {"observation/image": {"mode": "RGB"}}])
+def test_images_that_have_too_many_pixels_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Any
+) -> None:
+    url = written(tmp_path / "arm", [6], num_shards=1, pixels=16)
+    episodes = tfs.Episodes(url, images=images)
+    monkeypatch.setattr("tfio_store.episodes.decoding._MOST_RATIO", 0)
+    monkeypatch.setattr("tfio_store.episodes.decoding._MOST_INFLATED", 4 * 16 * 16 * 3)
+    named = r"episode 0, step \d: steps/observation/image is damaged: .*bytes of pixels"
+    with pytest.raises(tfs.CorruptRecordError, match=named):
+        episodes[0]
+    with pytest.raises(tfs.CorruptRecordError, match=named):
+        episodes.steps[list(range(6))]
+    assert len(episodes.steps[list(range(4))]["observation"]["image"]) == 4
+    small = tfs.Episodes(url, images={"observation/image": (8, 8)})
+    assert small[0]["steps"]["observation"]["image"].shape == (6, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        *({"tensor": {"dtype": dtype}} for dtype in ("f4,,", "f4,(", "((", "f4,f4", "nothing")),
+        {"tensor": {"dtype": "int64", "shape": {"dimensions": [float("inf")]}}},
+        {"classLabel": {"numClasses": float("inf")}},
+        {"sequence": {"feature": {}, "length": float("-inf")}},
+    ],
+)
+def test_hostile_features(url: str, feature: dict[str, Any]) -> None:
+    folder = Path(url).parent
+    told = json.loads((folder / "features.json").read_text())
+    told["featuresDict"]["features"]["hostile"] = feature
+    (folder / "features.json").write_text(json.dumps(told))
+    with pytest.raises(tfs.ManifestError, match=r"features\.json: a feature cannot be read"):
+        tfs.Episodes(url)
+    assert "hostile" not in tfs.infer_schema(url) or "tensor" not in feature

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import struct
@@ -43,7 +44,7 @@ def index_of(url: str) -> Path:
 def test_the_writer_knows_what_a_pass_finds(url: str) -> None:
     told = decode_index(index_of(url).read_bytes(), url="")
     index_of(url).unlink()
-    found = tfs.Episodes(url)
+    found = tfs.Episodes(url, save_index=True)
     assert found.lengths.tolist() == [5, 9, 12, 1, 3]
     again = decode_index(index_of(url).read_bytes(), url="")
     for one, other in zip(told, again, strict=True):
@@ -69,16 +70,31 @@ def no_pass(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def test_it_is_made_once(url: str, no_pass: Callable[[], None]) -> None:
     index_of(url).unlink()
-    tfs.Episodes(url)
+    tfs.Episodes(url, save_index=True)
     no_pass()
     assert len(tfs.Episodes(url).steps) == 30
 
 
 def test_it_is_not_saved_if_nobody_wants_that(url: str, cache: Path) -> None:
     index_of(url).unlink()
-    assert len(tfs.Episodes(url, save_index=False).steps) == 30
+    assert len(tfs.Episodes(url).steps) == 30
     assert not index_of(url).exists()
     assert not cache.exists()
+
+
+@pytest.mark.parametrize("name", ["../../victim", "a/b", "..", "x\x1b[2J", "a?b"])
+def test_a_split_whose_name_leaves_the_folder(url: str, cache: Path, name: str) -> None:
+    index_of(url).unlink()
+    folder = Path(url).parent
+    told = json.loads((folder / "dataset_info.json").read_text())
+    told["splits"][0]["name"] = name
+    told["splits"][0]["filepathTemplate"] = "{DATASET}-train.{FILEFORMAT}-{SHARD_X_OF_Y}"
+    (folder / "dataset_info.json").write_text(json.dumps(told))
+    before = sorted(folder.parent.parent.rglob("*"))
+    for read in (tfs.Episodes, tfs.RecordSource):
+        with pytest.raises(tfs.ManifestError, match=r"dataset_info\.json: does not describe"):
+            read(str(folder), **({"save_index": True} if read is tfs.Episodes else {}))
+    assert sorted(folder.parent.parent.rglob("*")) == before
 
 
 def test_a_folder_that_cannot_be_written_to(
@@ -93,7 +109,7 @@ def test_a_folder_that_cannot_be_written_to(
         plain(self, name, data, **options)
 
     monkeypatch.setattr(Folder, "put", refused)
-    tfs.Episodes(url)
+    tfs.Episodes(url, save_index=True)
     assert not index_of(url).exists()
     assert len(list(cache.iterdir())) == 1
     no_pass()
@@ -152,7 +168,7 @@ def test_a_damaged_or_lying_index(
     with pytest.raises(tfs.ManifestError, match=reason):
         decode_index(data, url="x")
     index_of(url).write_bytes(data)
-    assert len(tfs.Episodes(url).steps) == 30, "it is made again"
+    assert len(tfs.Episodes(url, save_index=True).steps) == 30, "it is made again"
     no_pass()
     assert len(tfs.Episodes(url).steps) == 30
 

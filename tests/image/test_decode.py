@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -237,3 +238,18 @@ def test_flipped_bits_are_an_error_or_pixels(kind: str, data: Any) -> None:
 def test_wrong_arguments(options: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         image.decode([encoded("png")], **options)
+
+
+@pytest.mark.parametrize("encoding", ["png", "gif", "bmp", "jpeg"])
+def test_only_max_pixels_bounds_an_image(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow's own limit warns, and refuses twice as many; it is the whole process's. Of WebP
+    its plugin asks it too."""
+    file = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(file, encoding)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert image.decode([file.getvalue()], max_pixels=1200)[0].shape == (30, 40, 3)
+        assert image.decode([file.getvalue()], size=(3, 4), max_pixels=1200).shape == (1, 3, 4, 3)
+    with pytest.raises(tfs.CorruptRecordError, match="over max_pixels=1199"):
+        image.decode([file.getvalue()], max_pixels=1199)

@@ -6,12 +6,15 @@ import json
 import os
 import pickle
 import shutil
+import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
 import tfio_store as tfs
@@ -221,19 +224,79 @@ def test_a_damaged_index_is_passed_by_with_a_word(tmp_path: Path, size: int) -> 
         assert list(tfs.RecordReader(path)) == RECORDS
 
 
-def test_a_damaged_seed_is_damage_of_its_block(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [16, 100, 2000])
+def test_a_damaged_seed_is_no_damage_of_the_file(tmp_path: Path, at: int) -> None:
     path = written(tmp_path)
     tfs.build_index(path)
     index = tmp_path / "_a.gz.checkpoints"
-    data = bytearray(index.read_bytes())
-    data[100] ^= 1
+    sound = index.read_bytes()
+    data = bytearray(sound)
+    data[at] ^= 1
     index.write_bytes(bytes(data))
-    with pytest.raises(tfs.CorruptRecordError, match="checkpoint"):
-        list(tfs.RecordReader(path))
-    with pytest.warns(tfs.DataLossWarning):
-        found = list(tfs.RecordReader(path, on_corrupt="skip"))
-    assert 0 < len(found) < len(RECORDS)
-    assert set(found) <= set(RECORDS)
+    for policy in ("raise", "skip"):
+        with pytest.raises(tfs.ManifestError, match=r"_a\.gz\.checkpoints.*build_index"):
+            list(tfs.RecordReader(path, on_corrupt=policy))
+    report = tfs.verify(path)
+    assert (report.records, report.skipped) == (len(RECORDS), [])
+    (problem,) = report.problems
+    assert "_a.gz.checkpoints: one of its checkpoints is damaged" in problem
+    assert tfs.build_index(path).records == len(RECORDS)
+    assert index.read_bytes() == sound
+    assert tfs.verify(path).ok
+    assert list(tfs.RecordReader(path)) == RECORDS
+
+
+def without_last(index: bytes, left: int) -> bytes:
+    """The index of the first blocks alone, with all checksums that hold."""
+    nbytes, _, magic = struct.unpack("<QI4s", index[-16:])
+    body = index[-16 - nbytes : -16]
+    size, _, blocks, place, named, _ = struct.unpack_from("<QQQQII", body)
+    at, columns = 40, []
+    for width, extra in ((8, 0), (8, 0), (8, 1), (8, 1), (8, 1), (4, 0), (4, 0)):
+        columns.append(body[at : at + width * (left + extra)])
+        at += width * (blocks + extra)
+    columns[1] = columns[1][:-8] + struct.pack("<Q", size) if left else b""
+    records = struct.unpack_from("<Q", columns[3], 8 * left)[0]
+    facts = struct.pack("<QQQQII", size, records, left, place, named, 0)
+    body = b"".join([facts, *columns, body[at:]])
+    crc = google_crc32c.value(index[:16] + body)
+    return index[: -16 - nbytes] + body + struct.pack("<QI4s", len(body), crc, magic)
+
+
+@pytest.mark.parametrize("kind", ["GZIP level 6", "GZIP of many members", "ZLIB level 6"])
+@pytest.mark.parametrize("left", [1, 2])
+def test_an_index_that_leaves_out_the_last_blocks(tmp_path: Path, kind: str, left: int) -> None:
+    path = written(tmp_path, kind)
+    tfs.build_index(path)
+    index = tmp_path / "_a.gz.checkpoints"
+    index.write_bytes(without_last(index.read_bytes(), left))
+    for policy in ("raise", "skip"):
+        with pytest.raises(tfs.ManifestError, match="goes on behind its last block"):
+            list(tfs.RecordReader(path, on_corrupt=policy))
+        with pytest.raises(tfs.ManifestError, match="goes on behind its last block"):
+            list(tfs.RecordReader(path, on_corrupt=policy).shuffle(1))
+    report = tfs.verify(path)
+    assert (report.records, report.ok) == (len(RECORDS), False)
+    assert "goes on behind its last block" in report.problems[0]
+    assert tfs.build_index(path).records == len(RECORDS)
+    assert list(tfs.RecordReader(path)) == RECORDS
+
+
+def test_an_index_that_leaves_out_all_blocks(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    tfs.build_index(path)
+    index = tmp_path / "_a.gz.checkpoints"
+    index.write_bytes(without_last(index.read_bytes(), 0))
+    with pytest.warns(RuntimeWarning, match="it has no block, and the file is not empty"):
+        assert list(tfs.RecordReader(path)) == RECORDS
+
+
+def test_partitions_of_a_file_of_any_name(tmp_path: Path) -> None:
+    path = written(tmp_path, name="part-00000")
+    tfs.build_index(path)
+    parts = tfs.partitions(path, num_partitions=3)
+    assert [part.num_records is None for part in parts] == [False] * 3
+    assert [record for part in parts for record in part.reader()] == RECORDS
 
 
 def test_an_index_replaced_under_a_reader_is_an_error(tmp_path: Path) -> None:
@@ -436,3 +499,17 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         tfs.RecordReader(file, build_index="on_read")
     with pytest.raises(TypeError, match="index_dir"):
         tfs.RecordSource(path, index_dir=3)  # type: ignore[arg-type]
+
+
+def test_a_header_whose_checksum_is_wrong_cannot_be_indexed(tmp_path: Path) -> None:
+    data = packed(RAW, 31)
+    head = data[:3] + b"\2" + data[4:10]
+    crc = zlib.crc32(head) & 0xFFFF
+    path = tmp_path / "a.gz"
+    path.write_bytes(head + crc.to_bytes(2, "little") + data[10:])
+    assert tfs.build_index(str(path)).records == len(RECORDS)
+    other = tmp_path / "b.gz"
+    other.write_bytes(head + (crc ^ 1).to_bytes(2, "little") + data[10:])
+    for read in (tfs.build_index, lambda url: list(tfs.RecordReader(url))):
+        with pytest.raises(tfs.CorruptRecordError, match="data do not decode"):
+            read(str(other))

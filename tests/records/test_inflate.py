@@ -167,3 +167,21 @@ def test_the_longest_extra_field_is_read(piece: int) -> None:
     extra = bytes(65535)
     header = bytes([31, 139, 8, 4, 0, 0, 0, 0, 0, 3]) + len(extra).to_bytes(2, "little") + extra
     assert inflated("GZIP", header + packed(RAW, 31)[10:], piece) == RAW
+
+
+def test_the_checksum_of_a_header_is_compared() -> None:
+    """RFC 1952: the lower half of the CRC-32 of all of the header before it."""
+    plain = packed(RAW, 31)
+    for flags, fields in ((2, b""), (2 | 4 | 8 | 16, b"\x03\0abc" + b"name\0" + b"comment\0")):
+        head = plain[:3] + bytes([flags]) + plain[4:10] + fields
+        good = head + (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little") + plain[10:]
+        assert zlib.decompress(good, 31) == RAW
+        for piece in (1, 1 << 20):
+            assert inflated("GZIP", good, piece) == RAW
+        for at in (4, len(head) - 1, len(head), len(head) + 1):
+            wrong = bytearray(good)
+            wrong[at] ^= 1
+            with pytest.raises(zlib.error, match="header crc mismatch"):
+                zlib.decompress(bytes(wrong), 31)
+            with pytest.raises(ValueError, match="header crc mismatch"):
+                inflated("GZIP", bytes(wrong))

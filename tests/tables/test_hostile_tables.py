@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +66,70 @@ def test_all_errors_of_arrow_name_the_file(
     monkeypatch.setitem(table_files._READERS, "arrow", read)
     with pytest.raises(ValueError, match=r"f\.arrow: cannot be read as arrow: 2 of 1"):
         tfs.convert(str(tmp_path / "f.arrow"), str(tmp_path / "train"))
+
+
+MEASURED = """
+import resource, sys
+import pyarrow.csv
+import tfio_store as tfs
+from tfio_store.tables.formats import table_files
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    tfs.convert(sys.argv[1], sys.argv[2])
+except ValueError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("count", [1_100, 400_000])
+def test_a_small_csv_of_many_columns_takes_no_memory(tmp_path: Path, count: int) -> None:
+    source = tmp_path / "a.csv.gz"
+    source.write_bytes(gzip.compress(b"," * count + b"\n", 9))
+    command = [sys.executable, "-c", MEASURED, str(source), str(tmp_path / "t")]
+    told, used = subprocess.check_output(command, text=True).splitlines()
+    assert told.endswith("a.csv.gz: cannot be read as csv: its header has more than 1,024 columns, "
+                         "too many for its size")  # fmt: skip
+    assert int(used) < 64
+
+
+def test_a_csv_of_many_columns(tmp_path: Path) -> None:
+    names = [f'"{i},{i}\n"' for i in range(1000)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 1000) + "\n")
+    tfs.convert(str(tmp_path / "a.csv"), str(tmp_path / "t"))
+    assert len(tfs.infer_schema(str(tmp_path / "t"))) == 1000
+    (tmp_path / "b.csv").write_text(",".join(map(str, range(1 << 17))) + "\n")
+    with pytest.raises(ValueError, match=r"b\.csv: .* more than 65,536 columns"):
+        tfs.convert(str(tmp_path / "b.csv"), str(tmp_path / "u"))
+    (tmp_path / "c.csv").write_bytes(b'"' + b"a" * (17 << 20) + b'"\n')
+    with pytest.raises(ValueError, match=r"c\.csv: .* header has more than 16,777,216 bytes"):
+        tfs.convert(str(tmp_path / "c.csv"), str(tmp_path / "u"))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_line_of_json_with_many_fields(tmp_path: Path, nested: bool) -> None:
+    line = "{" + ",".join(f'"{i}":1' for i in range(70_000)) + "}"
+    (tmp_path / "a.jsonl").write_text('{"a":1}\n' + (f'{{"a":{line}}}' if nested else line) + "\n")
+    with pytest.raises(ValueError, match="line 2: 70,000 fields, and at most 65,536 are read"):
+        tfs.convert(str(tmp_path / "a.jsonl"), str(tmp_path / "t"))
+
+
+def test_lines_of_json_with_many_fields_together(tmp_path: Path) -> None:
+    lines = ("{" + ",".join(f'"{n}.{i}":1' for i in range(35_000)) + "}\n" for n in range(2))
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    with pytest.raises(ValueError, match=r"a\.jsonl: .*more than 65,536 columns"):
+        tfs.convert(str(tmp_path / "a.jsonl"), str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'descr': '<f4',, 'fortran_order'", "{'descr': 'f4,,'", "{[]: 1", "'", "(" * 400, "{1: 2",
+     "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'shape2': 0, 1: 2}", "1L L (", ""],
+)  # fmt: skip
+@pytest.mark.parametrize("whole", ["", ", 'fortran_order': False, 'shape': (3,)}"])
+def test_hostile_headers_of_arrays(tmp_path: Path, text: str, whole: str) -> None:
+    header = (text + whole).encode()
+    data = b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + bytes(12)
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.npy: cannot be read as numpy"):
+        tfs.convert(str(tmp_path / "a.npy"), str(tmp_path / "t"))

@@ -142,7 +142,7 @@ def test_a_program_ends_as_it_would(folder: Path) -> None:
 
 def test_the_environment_accelerates_any_start_of_python(folder: Path) -> None:
     """By the line that the installed package has in a .pth file."""
-    (line,) = Path(__file__).parents[2].joinpath("scripts/tfio_store_startup.pth").open()
+    (line,) = Path(__file__).parents[2].joinpath("tfio_store/startup.pth").open()
     (folder / "started.py").write_text(
         f"{line}\nimport sys\nprint('tensorflow' in sys.modules)\nimport tensorflow as tf\n"
         "print(type(tf.data.TFRecordDataset(sys.argv[1])).__name__)\n"

@@ -308,17 +308,25 @@ def _points(table: BlockTable | None) -> tuple[Any, ...] | None:
     wide = (points.bits, points.stops, points.seeds)
     starts = [(max(len(array) - 1, 0), int(array[0]) if len(array) else 0) for array in wide]
     narrow = (points.skips.astype("<u4").tobytes(), points.crcs.astype("<u4").tobytes())
-    return _planes(wide), starts, len(points), narrow, points.address, points.version.etag
+    return (
+        _planes(wide),
+        starts,
+        len(points),
+        narrow,
+        points.address,
+        points.end,
+        points.version.etag,
+    )
 
 
 def _with_points(table: BlockTable | None, packed: tuple[Any, ...] | None) -> BlockTable | None:
     if table is None or packed is None:
         return table
-    planes, starts, count, narrow, address, etag = packed
+    planes, starts, count, narrow, address, end, etag = packed
     bits, stops, seeds = _running(planes, starts)
     skips, crcs = (np.frombuffer(data, "<u4").astype(np.uint32) for data in narrow)
     version = Version(etag)
-    points = Checkpoints(bits[:count], stops[:count], skips, crcs, seeds, address, version)
+    points = Checkpoints(bits[:count], stops[:count], skips, crcs, seeds, address, end, version)
     return replace(table, checkpoints=points)
 
 

@@ -37,6 +37,8 @@ def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
         stored = _description(store, where) if where else None
         if stored is not None:
             found = _described(store, where, stored[0])
+            if wanted is not None and wanted not in found:
+                wanted = store.url(path).rpartition("/")[2]  # a URL may have a signature
             return [(f"{where}/{name}", n) for name, n in _chosen(found, wanted, store.url(where))]
     return None
 
@@ -64,11 +66,19 @@ def _description(store: Store, folder: str) -> Stored:
 def _described(store: Store, folder: str, data: bytes) -> dict[str, list[tuple[str, int]]]:
     try:
         info = json.loads(data)
-        return {split["name"]: list(_shards(info, split)) for split in info["splits"]}
+        return {_name_of(split): list(_shards(info, split)) for split in info["splits"]}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ManifestError(
             f"{store.url(folder)}/dataset_info.json: does not describe TFRecord shards: {error!r}"
         ) from error
+
+
+def _name_of(split: dict[str, Any]) -> str:
+    """A split's name, which is a part of names of files."""
+    name = check_name(split["name"])
+    if "/" in name:
+        raise ValueError(f"{name!r} is no name of a split")
+    return name
 
 
 def _chosen(
@@ -175,7 +185,7 @@ def _features(
         if found is not None and not single:
             steps = () if found.ragged else found.shape
             found = replace(found, shape=(None, *steps))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return  # of a dtype or shape that no feature has
     if found is not None:
         yield name, found

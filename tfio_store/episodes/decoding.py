@@ -40,7 +40,27 @@ __all__ = [
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_INFLATED = 1 << 30
-"""A compressed tensor may have so many bytes: a few inflate to any number."""
+_MOST_RATIO = 256
+"""What is decoded together has no more bytes than the first, or than the second for each byte that
+is stored, where that is more. A few bytes inflate to any number."""
+
+
+class Room:
+    """The bytes that values which are decoded together may still have."""
+
+    def __init__(self) -> None:
+        self._stored = self._taken = 0
+
+    def most(self, stored: int) -> int:
+        """How many there are for so many bytes that are stored."""
+        return max(_MOST_INFLATED, _MOST_RATIO * (self._stored + stored)) - self._taken
+
+    def take(self, stored: int, nbytes: int) -> bool:
+        """Whether there is room for so many bytes, of so many that are stored."""
+        fits = nbytes <= self.most(stored)
+        self._stored += stored
+        self._taken += nbytes
+        return fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,22 +283,31 @@ def _rows(leaf: Leaf, values: Any, lengths: Int64Array, place: Place) -> Ragged:
     return Ragged(values, splits)
 
 
-def values_at(episode: Episode, leaf: Leaf, rows: Int64Array, images: Images) -> Any:
+def values_at(
+    episode: Episode, leaf: Leaf, rows: Int64Array, images: Images, room: Room | None = None
+) -> Any:
     """The values of a leaf at these steps: an array [k, *shape]; an array of objects where they
-    differ in shape, or are texts."""
+    differ in shape, or are texts. ``room`` is for all that is decoded together."""
+    room = room or Room()
     if leaf.kind == "image" and not images.stays_encoded(leaf):
-        return frames_at([(episode, row) for row in rows.tolist()], leaf, images, None)
+        return frames_at([(episode, row) for row in rows.tolist()], leaf, images, None, room)
     column = episode.columns[leaf.name]
     if isinstance(column, Ragged):
-        return objects_of([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
-    return _plain(episode, leaf, column, rows)
+        found = [_of_ragged(episode, leaf, column, int(row), images, room) for row in rows]
+        return objects_of(found)
+    return _plain(episode, leaf, column, rows, room)
 
 
 def frames_at(
-    wanted: Sequence[tuple[Episode, int]], leaf: Leaf, images: Images, threads: int | None
+    wanted: Sequence[tuple[Episode, int]],
+    leaf: Leaf,
+    images: Images,
+    threads: int | None,
+    room: Room | None = None,
 ) -> Any:
     """The pixels of frames of any episodes, [k, h, w, c]; an array of objects where they differ in
     size. A frame that is there more than once is decoded once."""
+    room = room or Room()
     first: dict[tuple[int, int], int] = {}
     again = []
     for i, (episode, row) in enumerate(wanted):
@@ -294,15 +323,19 @@ def frames_at(
     data = [wanted[i][0].columns[leaf.name][wanted[i][1]] for i in single]
     shape = [n for n in leaf.shape if n is not None]
     if leaf.short not in images.options and len(shape) == 3 and _is_plain(leaf):
+        told, stored = (len(wanted), *shape), sum(map(len, data))
+        found = None
         try:
-            found = _decoded_alike(data, (len(wanted), *shape), single, threads)
+            if math.prod(told) <= room.most(stored):
+                found = _decoded_alike(data, told, single, threads)
         except ValueError as error:
             _raise_for_one(leaf, data, place, error)
         if found is not None:
+            room.take(stored, found.nbytes)
             for i, at in again:
                 found[i] = found[at]
             return found
-    pixels = _pixels(leaf, data, images, threads, place)
+    pixels = _pixels(leaf, data, images, threads, place, room)
     if not again:
         return pixels
     where = {i: n for n, i in enumerate(single)}
@@ -328,29 +361,31 @@ def _decoded_alike(
     return found if image.decode_into(data, into, fast=True, threads=threads) else None
 
 
-def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: Images) -> Any:
+def _of_ragged(
+    episode: Episode, leaf: Leaf, column: Ragged, row: int, images: Images, room: Room
+) -> Any:
     """One step of a leaf that is a sequence in each step."""
     start, stop = int(column.row_splits[row]), int(column.row_splits[row + 1])
     inner = column.values
     if isinstance(inner, Ragged):
-        inside = [_of_ragged(episode, leaf, inner, i, images) for i in range(start, stop)]
+        inside = [_of_ragged(episode, leaf, inner, i, images, room) for i in range(start, stop)]
         return objects_of(inside)
     if leaf.kind == "image" and not images.stays_encoded(leaf):
         data = [inner[i] for i in range(start, stop)]
-        return _pixels(leaf, data, images, None, lambda _: (episode.place, row))
-    return _plain(episode, leaf, inner, np.arange(start, stop))
+        return _pixels(leaf, data, images, None, lambda _: (episode.place, row), room)
+    return _plain(episode, leaf, inner, np.arange(start, stop), room)
 
 
-def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any:
+def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array, room: Room) -> Any:
     """Values that are no images, of a column without further rows."""
     if leaf.encoding is not None and leaf.kind == "tensor":
-        return _tensors(episode, leaf, column, rows)
+        return _tensors(episode, leaf, column, rows, room)
     if not isinstance(column, RecordBatch):
         return column[rows]  # of strings an array of objects
     return objects_of([column[row] for row in rows.tolist()])
 
 
-def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any:
+def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array, room: Room) -> Any:
     dtype = np.dtype(leaf.dtype)
     shapes = column.shapes if isinstance(column, _Shaped) else None
     strings = column.values if isinstance(column, _Shaped) else column
@@ -362,7 +397,7 @@ def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any
         size = dtype.itemsize * math.prod(n for n in shape if n is not None)
         data = strings[row]
         if leaf.encoding == "zlib":
-            data = _inflated(episode, leaf, row, data, size if exact else _MOST_INFLATED)
+            data = _inflated(episode, leaf, row, data, size if exact else None, room)
         known_shape = all(n is None or n >= 0 for n in shape)
         right = known_shape and (len(data) == size if exact else size and len(data) % size == 0)
         if not right:
@@ -373,10 +408,14 @@ def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any
     return _together(found, leaf)
 
 
-def _inflated(episode: Episode, leaf: Leaf, row: int, data: bytes, most: int) -> bytes:
-    too_much = f"is damaged: it inflates to more than the {_MOST_INFLATED:,} bytes that it may have"
-    if most > _MOST_INFLATED:  # as its shape says, which is a file's word
+def _inflated(
+    episode: Episode, leaf: Leaf, row: int, data: bytes, size: int | None, room: Room
+) -> bytes:
+    left = max(0, min(room.most(len(data)), _MOST_INFLATED))
+    too_much = f"is damaged: it inflates to more than the {left:,} bytes that it may have"
+    if size is not None and size > left:  # as its shape says, which is a file's word
         raise episode.place.damaged(leaf, row, too_much)
+    most = left if size is None else size
     inflater = zlib.decompressobj()
     try:
         found = inflater.decompress(data, max(1, most + 1))
@@ -385,9 +424,21 @@ def _inflated(episode: Episode, leaf: Leaf, row: int, data: bytes, most: int) ->
         raise episode.place.damaged(leaf, row, reason) from error
     if not inflater.eof and len(found) <= most:
         raise episode.place.damaged(leaf, row, "is compressed data that is cut")
-    if len(found) > _MOST_INFLATED:
+    if len(found) > left:
         raise episode.place.damaged(leaf, row, too_much)
+    room.take(len(data), len(found))
     return found
+
+
+def _too_many_pixels(leaf: Leaf, at: tuple[Place, int]) -> CorruptRecordError:
+    where, step = at
+    return where.damaged(
+        leaf,
+        step,
+        f"is damaged: it and those that are decoded with it have more than {_MOST_INFLATED:,} "
+        f"bytes of pixels, and more than {_MOST_RATIO} for each byte that is stored; ask for fewer "
+        "steps at a time, or choose a size by images=",
+    )
 
 
 def _pixels(
@@ -396,9 +447,12 @@ def _pixels(
     images: Images,
     threads: int | None,
     place: Callable[[int], tuple[Place, int]],
+    room: Room,
 ) -> Any:
     how = images.options.get(leaf.short)
-    found: Sequence[Any]
+    found: Sequence[Any] = []
+    if how is None or "size" not in how:
+        _check_pixels(leaf, data, place, room)
     try:
         if how is not None:
             found = _decode(data, {"mode": _MODES.get(leaf.shape[-1] or 3, "RGB"), **how}, threads)
@@ -411,6 +465,19 @@ def _pixels(
     if isinstance(found, np.ndarray):
         return found
     return _together(found, leaf)
+
+
+def _check_pixels(
+    leaf: Leaf, data: Sequence[bytes], place: Callable[[int], tuple[Place, int]], room: Room
+) -> None:
+    """CorruptRecordError where images have too many pixels together, by their headers."""
+    from tfio_store import image  # which needs more packages
+
+    value_bytes = np.dtype(leaf.dtype).itemsize * (leaf.shape[-1] or 3)
+    for i, each in enumerate(data):
+        height, width = image.size_of(each) or (0, 0)
+        if not room.take(len(each), height * width * value_bytes):
+            raise _too_many_pixels(leaf, place(i))
 
 
 def _of_pillow(leaf: Leaf, data: bytes) -> Any:
@@ -466,14 +533,14 @@ def stacked(values: Sequence[Any]) -> Any:
 
 def context_of(episode: Episode, tree: Tree, images: Images) -> dict[tuple[str, ...], Any]:
     """The values of the episode itself, by path."""
-    found = {}
+    found, room = {}, Room()
     for leaf in tree.context:
         column = episode.columns[leaf.name]
         if leaf.levels:
             rows = np.arange(len(column))
-            found[leaf.path] = values_at(episode, leaf, rows, images)
+            found[leaf.path] = values_at(episode, leaf, rows, images, room)
         elif len(column) == 1:
-            found[leaf.path] = values_at(episode, leaf, np.zeros(1, np.int64), images)[0]
+            found[leaf.path] = values_at(episode, leaf, np.zeros(1, np.int64), images, room)[0]
         else:
             raise episode.place.odd(leaf, f"holds {len(column)} values, where one is wanted")
     return found
@@ -481,8 +548,8 @@ def context_of(episode: Episode, tree: Tree, images: Images) -> dict[tuple[str, 
 
 def whole(episode: Episode, tree: Tree, images: Images) -> dict[str, Any]:
     """An episode as a nested dict: each leaf of the steps is an array of all steps."""
-    rows = np.arange(episode.steps)
+    rows, room = np.arange(episode.steps), Room()
     found = context_of(episode, tree, images)
     for leaf in tree.steps:
-        found[leaf.path] = values_at(episode, leaf, rows, images)
+        found[leaf.path] = values_at(episode, leaf, rows, images, room)
     return nested(found)

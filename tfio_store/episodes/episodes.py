@@ -67,8 +67,8 @@ class Episodes(Sequence[dict[str, Any]]):
 
     The number of steps of each episode stands in a small index beside the dataset,
     ``_train.steps``. If there is none of these versions of the files, opening makes it by reading a
-    few bytes of each record (of compressed files, all), and saves it: beside the dataset, or where
-    that cannot be written to, in ``~/.cache/tfio_store``.
+    few bytes of each record (of compressed files, all). ``save_index=True`` saves it: beside the
+    dataset, or where that cannot be written to, in ``~/.cache/tfio_store``.
 
     Decoded episodes are kept in memory up to ``cache_bytes``; their images stay encoded there. It
     is safe to use from several threads, and pickles as names and numbers.
@@ -92,7 +92,8 @@ class Episodes(Sequence[dict[str, Any]]):
         cache_bytes (int): Bytes of decoded episodes to keep. Default 256 MiB.
         memory_budget (int): Bytes in flight while episodes are fetched. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        save_index (bool): Save the index of steps if it has to be made. Default True.
+        save_index (bool): Save the index of steps if it has to be made, so that the next opening is
+            fast. With False, opening writes nothing. Default False.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -129,7 +130,7 @@ class Episodes(Sequence[dict[str, Any]]):
         cache_bytes: int = 256 << 20,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        save_index: bool = True,
+        save_index: bool = False,
     ) -> None:
         check_positive("cache_bytes", cache_bytes)
         check_positive("memory_budget", memory_budget)

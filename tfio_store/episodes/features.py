@@ -141,7 +141,7 @@ class Tree:
         unknown: list[str] = []
         try:
             leaves = tuple(_leaves(document, (), (), unknown))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise ManifestError(f"{url}: a feature cannot be read: {error}") from error
         return cls(leaves, document, tuple(unknown))
 
@@ -249,7 +249,8 @@ def _leaf(node: Any, path: tuple[str, ...], levels: tuple[int | None, ...]) -> L
         if dtype not in _IMAGE_DTYPES:
             return None
         shape = shape_of(image) or (None, None, 3)
-        return Leaf(path, "image", dtype, shape, levels, image.get("encodingFormat") or None)
+        encoding = str(image.get("encodingFormat") or "")
+        return Leaf(path, "image", dtype, shape, levels, encoding or None)
     if at_keys(node, "boundingBox") is not None:
         return Leaf(path, "tensor", "float32", (4,), levels)
     tensor = at_keys(node, "tensor")
@@ -261,6 +262,8 @@ def _leaf(node: Any, path: tuple[str, ...], levels: tuple[int | None, ...]) -> L
     dtype = str(tensor.get("dtype"))
     if dtype in ("string", "object", "str"):
         dtype = "bytes"
+    elif not dtype.isalnum():  # NumPy runs its own parser over other texts
+        raise ValueError(f"{'/'.join(path)} has the dtype {dtype!r}")
     elif np.dtype(dtype).kind not in _WIRES:
         return None
     shape = shape_of(tensor)

@@ -230,8 +230,10 @@ def _describe_stream(
             f"{shard.url}: is a ZSTD stream, inside of which no decoder can begin: copy it with "
             "tfio_store.copy(), which compresses in blocks"
         )
+    if shard.blocks is not None and shard.blocks.checkpoints is not None:
+        shard = replace(shard, blocks=None, records=None)  # of an index that nobody has checked
     known = dataset.with_shards(
-        {index: checkpointed(dataset, shard.known(compression=codec), silent=True)}
+        {index: checkpointed(dataset, shard.known(compression=codec), sound=True)}
     )
     shard = known.shards[index]
     if shard.blocks is not None and shard.records is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tfio_store.dataset.inflate.index import index_damage
 from tfio_store.dataset.manifest import Loss
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
@@ -129,7 +130,7 @@ def verify(
     expected = dataset.num_records
     if expected is not None and expected != report.records and report.ok:
         report.problems.append(
-            f"the manifest counts {expected} records, and {report.records} are there"
+            f"the manifest or index counts {expected} records, and {report.records} are there"
         )
     return report
 
@@ -233,7 +234,11 @@ def _read_through(
     streams = dataset.without_checkpoints()
     for _ in sound_batches(streams, report, max_record_bytes, on_progress):
         pass
-    if not report.skipped or streams is dataset:
+    if streams is dataset:
+        return
+    damage = [index_damage(dataset, shard) for shard in dataset.shards]
+    report.problems += filter(None, damage)
+    if not report.skipped or report.problems:
         return
     closer = VerifyReport()
     for _ in sound_batches(dataset, closer, max_record_bytes, on_progress):

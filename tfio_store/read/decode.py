@@ -14,8 +14,8 @@ from typing import TypeAlias
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
-from tfio_store.dataset.inflate.checkpoints import inflate_from
-from tfio_store.dataset.inflate.index import BuiltIndex
+from tfio_store.dataset.inflate.checkpoints import CheckpointError, inflate_from
+from tfio_store.dataset.inflate.index import REPAIR, BuiltIndex
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.errors import (
     CorruptRecordError,
@@ -42,6 +42,7 @@ from tfio_store.records.recovery import (
     SkippedRegion,
 )
 from tfio_store.records.texts import warn
+from tfio_store.storage.redaction import redacted
 
 __all__ = [
     "NO_OFFSET",
@@ -363,11 +364,15 @@ def inflate_block(
 def _inflated_from(
     codec: str | None, block: Block, data: BytesLike, seed: BytesLike
 ) -> tuple[BytesLike, str | None]:
-    """The bytes of a block that is inflated from a checkpoint on, and what is wrong with them."""
+    """The bytes of a block that is inflated from a checkpoint on, and what is wrong with them.
+    ManifestError where it is the index that is wrong: no record is damaged."""
     assert block.restart is not None
     assert codec is not None
-    nbytes = block.raw_stop - block.raw_start
-    return inflate_from(block.restart.point, seed, data, codec, start=block.start, nbytes=nbytes)
+    nbytes, point = block.raw_stop - block.raw_start, block.restart.point
+    try:
+        return inflate_from(point, seed, data, codec, start=block.start, nbytes=nbytes)
+    except CheckpointError as error:
+        raise ManifestError(f"{redacted(block.restart.address)}: {error}; {REPAIR}") from error
 
 
 def recover_block(

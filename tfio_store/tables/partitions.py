@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.checks import check_from_1
+from tfio_store.dataset.inflate.index import with_checkpoints
 from tfio_store.dataset.model import (
     MEMORY_BUDGET,
     Dataset,
@@ -90,7 +91,8 @@ def partitions(
         check_from_1("num_partitions", num_partitions)
     storage = given_storage(storage_options, storage)
     source = repeatable(source)
-    dataset = open_dataset(source, storage, compression=compression)
+    opened = open_dataset(source, storage, compression=compression)
+    dataset = with_checkpoints(opened, whatever_name=True)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
     if isinstance(dataset.shards, ListedShards):

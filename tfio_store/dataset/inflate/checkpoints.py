@@ -34,8 +34,10 @@ __all__ = [
     "MOST_SEED_BYTES",
     "MOST_SKIP",
     "Checkpoint",
+    "CheckpointError",
     "Checkpoints",
     "Restart",
+    "check_seed",
     "inflate_from",
     "pack_seed",
 ]
@@ -57,13 +59,19 @@ MOST_SKIP = 1 << 17
 _MOST_RATIO = most_ratio("GZIP")
 
 
+class CheckpointError(Exception):
+    """The index of a stream is damaged, or says what the stream is not."""
+
+
 class Checkpoint(NamedTuple):
     """Where the inflater of a block begins: at ``bit`` of the stored object. The block comes
-    ``skip`` bytes of output later, and ``crc32c`` is that of its bytes."""
+    ``skip`` bytes of output later, and ``crc32c`` is that of its bytes. Nothing comes behind the
+    last one."""
 
     bit: int
     skip: int
     crc32c: int
+    is_last: bool
 
 
 def pack_seed(header: bytes, header_bits: int, window: bytes) -> bytes:
@@ -72,21 +80,26 @@ def pack_seed(header: bytes, header_bits: int, window: bytes) -> bytes:
 
 
 def _unpacked(seed: BytesLike) -> tuple[bytes, int, bytes]:
-    """The header, how many bits it has, and the window. StreamError for what is no seed."""
+    """The header, how many bits it has, and the window. CheckpointError for what is no seed."""
     if not len(memoryview(seed)):
         return b"", 0, b""
     decoder = zlib.decompressobj()
     try:
         data = decoder.decompress(seed, _MOST_UNPACKED)
     except zlib.error as error:
-        raise StreamError(f"its checkpoint in the index is damaged ({error})") from None
+        raise CheckpointError(f"one of its checkpoints is damaged ({error})") from None
     if not decoder.eof or len(data) < _HEADER.size:
-        raise StreamError("its checkpoint in the index is damaged")
+        raise CheckpointError("one of its checkpoints is damaged")
     (bits,) = _HEADER.unpack_from(data)
     end = _HEADER.size + (bits + 7) // 8
     if not 0 < bits <= _MOST_HEADER_BITS or not end <= len(data) <= end + _MOST_WINDOW:
-        raise StreamError("its checkpoint in the index is damaged")
+        raise CheckpointError("one of its checkpoints is damaged")
     return data[_HEADER.size : end], bits, data[end:]
+
+
+def check_seed(seed: BytesLike) -> None:
+    """CheckpointError for what is no seed."""
+    _unpacked(seed)
 
 
 def inflate_from(
@@ -95,7 +108,8 @@ def inflate_from(
     """The ``nbytes`` bytes of a block out of its stored ``data``, which begins at byte ``start`` of
     the object: as many as there are, and what is wrong with them, or None.
 
-    StreamError if nothing can be inflated. It allocates no more than ``data`` may stand for.
+    StreamError if nothing can be inflated. CheckpointError if that is the fault of the index. It
+    allocates no more than ``data`` may stand for.
     """
     header, header_bits, window = _unpacked(seed)
     size = len(memoryview(data))
@@ -110,12 +124,18 @@ def inflate_from(
             header_bits=header_bits,
             window=window,
             skip=point.skip,
-            nbytes=nbytes,
+            nbytes=nbytes + point.is_last,  # whether there is more shows whether it is the last
         )
     except ValueError as error:
-        raise StreamError(f"its checkpoint in the index is damaged ({error})") from None
+        raise CheckpointError(f"one of its checkpoints is damaged ({error})") from None
+    if point.is_last and len(raw) >= nbytes:
+        raw, why, goes_on = raw[:nbytes], None, len(raw) > nbytes
+    else:
+        goes_on = False
     if why is None and crc32c(raw) != point.crc32c:
         why = "the data inflates to other bytes than its index says"
+    elif goes_on:
+        raise CheckpointError("the file goes on behind its last block")
     return raw, why
 
 
@@ -140,7 +160,7 @@ class Checkpoints:
     Block b is inflated from bit ``bits[b]`` of the stored object on, and its bytes begin
     ``skips[b]`` bytes later. It needs what is stored before byte ``stops[b]``. ``crcs`` are CRC32C
     of the blocks' bytes. Its seed is bytes ``seeds[b]:seeds[b + 1]`` of the object ``address``,
-    which holds the index.
+    which holds the index. ``end`` is the stored object's size: the last block ends there.
     """
 
     bits: Int64Array
@@ -149,6 +169,7 @@ class Checkpoints:
     crcs: UInt32Array
     seeds: Int64Array
     address: str
+    end: int
     version: Version = field(default_factory=Version)
 
     def __len__(self) -> int:
@@ -161,8 +182,11 @@ class Checkpoints:
         return sum(array.nbytes for array in arrays)
 
     def __getitem__(self, block: int) -> Restart:
+        is_last = int(self.stops[block]) == self.end
         return Restart(
-            Checkpoint(int(self.bits[block]), int(self.skips[block]), int(self.crcs[block])),
+            Checkpoint(
+                int(self.bits[block]), int(self.skips[block]), int(self.crcs[block]), is_last
+            ),
             self.address,
             self.version,
             int(self.seeds[block]),
@@ -179,5 +203,6 @@ class Checkpoints:
             self.crcs[blocks],
             self.seeds[begin : end + 1],
             self.address,
+            self.end,
             self.version,
         )

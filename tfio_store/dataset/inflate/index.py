@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,13 +33,18 @@ from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.inflate.checkpoints import (
     MOST_SEED_BYTES,
     MOST_SKIP,
+    Checkpoint,
+    CheckpointError,
     Checkpoints,
     UInt32Array,
+    check_seed,
+    inflate_from,
 )
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
+from tfio_store.records.compression import StreamError
 from tfio_store.records.framing import crc32c
 from tfio_store.records.texts import warn
 from tfio_store.storage import ObjectInfo, Store, Version
@@ -52,11 +58,13 @@ if TYPE_CHECKING:
 __all__ = [
     "END_BYTES",
     "HEAD_BYTES",
+    "REPAIR",
     "BuiltIndex",
     "FoundIndex",
     "checkpointed",
     "decode_index",
     "encoded_index",
+    "index_damage",
     "load_index",
     "read_seed",
     "save_index",
@@ -71,6 +79,7 @@ _HEAD = struct.Struct("<8sII")
 _FACTS = struct.Struct("<QQQQII")
 _END = struct.Struct("<QI4s")
 _PIECE = 1 << 20
+REPAIR = "delete this index, or write it anew with tfio_store.build_index"
 _MOST_BITS = 1 << 62
 
 HEAD_BYTES = _HEAD.size
@@ -185,7 +194,7 @@ def decode_index(
     _check(columns, skips, of_file, records)
     if seeds[0] < HEAD_BYTES or seeds[-1] > nbytes - len(body) - END_BYTES:
         raise ValueError("its seeds do not lie in it")
-    points = Checkpoints(bits, stops, skips, crcs, seeds, address, version)
+    points = Checkpoints(bits, stops, skips, crcs, seeds, address, of_file, version)
     offsets = np.append(bits >> 3, of_file)
     name = next(name for name, known in _CODECS.items() if known == codec)
     etag = bytes(body[at + 8 * blocks :]).decode(errors="replace")
@@ -250,12 +259,12 @@ def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Datase
     return dataset.with_shards(indexed) if indexed else dataset
 
 
-def checkpointed(dataset: Dataset, shard: Shard, *, silent: bool = False) -> Shard:
-    """A shard of a dataset whose codec is known, with its blocks if it has an index. ``silent``:
-    without a word about one that is not used."""
+def checkpointed(dataset: Dataset, shard: Shard, *, sound: bool = False) -> Shard:
+    """A shard of a dataset whose codec is known, with its blocks if it has an index. ``sound``:
+    only if all of the index is, and without a word about one that is not used."""
     if not _may_have(dataset, shard):
         return shard
-    return _found(dataset, shard, _Listed(), silent=silent) or shard
+    return _found(dataset, shard, _Listed(), sound=sound) or shard
 
 
 def _may_have(dataset: Dataset, shard: Shard, whatever_name: bool = False) -> bool:
@@ -304,31 +313,45 @@ def _places(dataset: Dataset, shard: Shard) -> Iterator[tuple[Store, str]]:
         yield dataset.storage.open(f"{folder}/{beside}" if folder else beside)
 
 
-def _found(dataset: Dataset, shard: Shard, known: _Listed, *, silent: bool = False) -> Shard | None:
-    """The shard, with the blocks of its index. None without one that can be trusted.
-    ``silent``: without a word about the others."""
+def _found(dataset: Dataset, shard: Shard, known: _Listed, *, sound: bool = False) -> Shard | None:
+    """The shard, with the blocks of its index. None without one that can be trusted. ``sound``:
+    all of it is checked, and there is no word about the others."""
     for store, path in _places(dataset, shard):
         try:
             info = known.look(store, path)
             found = None if info is None else load_index(store, path, info)
+            if found is not None and not len(found.table):
+                _check_empty(dataset, shard, found)
         except (PermissionError, FileNotFoundError):
             continue
         except ManifestError as error:
-            if not silent:
+            if not sound:
                 warn(f"{shard.url} is read without its index: {error}")
             continue
         if found is None:
             continue
         indexed = _indexed(dataset, shard, found)
-        if indexed is not None:
+        if indexed is not None and not (sound and index_damage(dataset, indexed)):
             return indexed
-        if silent:
+        if sound:
             continue
         warn(
             f"{shard.url}: its index {store.url(path)} is of another version of the file, and is "
             "not used; write it anew with tfio_store.build_index"
         )
     return None
+
+
+def _check_empty(dataset: Dataset, shard: Shard, found: FoundIndex) -> None:
+    """ManifestError if the file of an index without blocks has records: no block tells."""
+    store, path = dataset.storage.open(shard.address)
+    data = store.read(path, 0, min(shard.nbytes, _GUESS_BYTES), etag=shard.version).result()
+    start = Checkpoint(0, 0, 0, is_last=False)
+    with suppress(StreamError):
+        raw, _ = inflate_from(start, b"", data, found.codec, start=0, nbytes=1)
+        if not raw and shard.nbytes <= _GUESS_BYTES:
+            return
+    raise ManifestError("it has no block, and the file is not empty")
 
 
 def _indexed(dataset: Dataset, shard: Shard, found: FoundIndex) -> Shard | None:
@@ -386,6 +409,42 @@ def read_seed(dataset: Dataset, block: Block) -> BytesLike:
     return store.read(path, at, end, etag=version).result()
 
 
+def index_damage(dataset: Dataset, shard: Shard) -> str | None:
+    """What is wrong with the index of a shard, or None. It reads all seeds and the last block."""
+    points = None if shard.blocks is None else shard.blocks.checkpoints
+    if points is None or not len(points):
+        return None
+    store, path = dataset.storage.open(points.address)
+    try:
+        seeds, first = points.seeds.tolist(), 0
+        while first < len(points):
+            after = max(first + 1, bisect_right(seeds, seeds[first] + _PIECE) - 1)
+            begin, end = seeds[first], seeds[after]
+            data = memoryview(store.read(path, begin, end, etag=points.version).result())
+            for block in range(first, after):
+                check_seed(data[seeds[block] - begin : seeds[block + 1] - begin])
+            first = after
+        _check_last(dataset, shard)
+    except CheckpointError as error:
+        return f"{store.url(path)}: {error}; {REPAIR}"
+    return None
+
+
+def _check_last(dataset: Dataset, shard: Shard) -> None:
+    """CheckpointError if the file goes on behind its last block."""
+    assert shard.blocks is not None
+    block = Dataset((shard,), dataset.storage).block(0, len(shard.blocks) - 1)
+    store, path = dataset.storage.open(shard.address)
+    data = store.read(path, block.start, block.stop, etag=shard.version).result()
+    assert block.restart is not None
+    assert shard.compression is not None
+    nbytes, seed = block.raw_stop - block.raw_start, read_seed(dataset, block)
+    with suppress(StreamError):  # the file may be damaged
+        inflate_from(
+            block.restart.point, seed, data, shard.compression, start=block.start, nbytes=nbytes
+        )
+
+
 def save_index(dataset: Dataset, index: int, built: BuiltIndex) -> Shard:
     """Write the index of a shard, all of whose bytes were read. The shard with its blocks.
 
@@ -394,7 +453,7 @@ def save_index(dataset: Dataset, index: int, built: BuiltIndex) -> Shard:
     """
     shard = dataset.shards[index]
     outside = Dataset((), for_writing(dataset.storage))
-    found = _found(dataset, shard, _Listed(), silent=True)
+    found = _found(dataset, shard, _Listed(), sound=True)
     if found is not None:
         return found
     places = _places(outside, shard)

@@ -20,6 +20,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import unknown, warn
 from tfio_store.storage import Storage, Version
+from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
 from tfio_store.storage.store import ObjectInfo, StoredFile
 
@@ -138,9 +139,13 @@ def _header(file: IO[bytes]) -> Any:
     if length > _LONGEST_HEADER:
         raise ValueError(f"a header has {length:,} bytes, and at most {_LONGEST_HEADER:,} are read")
     whole = io.BytesIO(head + file.read(length))
-    if first:
-        return np.lib.format.read_array_header_1_0(whole)
-    return np.lib.format.read_array_header_2_0(whole)
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    try:
+        return read(whole)
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:  # NumPy reads it as Python's text, whose parser has many errors
+        raise ValueError(f"its header cannot be read: {error}") from error
 
 
 def _arrays(
@@ -199,6 +204,8 @@ class ImageFolder:
         self._folder = folder.rstrip("/") + "/"
         listed = [each for each in self._store.list(folder) if not self._is_hidden(each)]
         self._images = [each for each in listed if each.path.lower().endswith(_SUFFIXES)]
+        if isinstance(self._store, LocalStore):
+            self._check_links()
         shown = self._store.url(folder)
         if not self._images:
             raise FileNotFoundError(f"{shown}: there is no image ({', '.join(_SUFFIXES)}) in it")
@@ -229,6 +236,27 @@ class ImageFolder:
                     table, nbytes = {name: [] for name in self.features}, 0
         if table["path"]:
             yield table
+
+    def _check_links(self) -> None:
+        """ValueError for a link out of the folder: whoever gave the folder would choose what else
+        of this machine is read. And for one to a folder, which no listing follows."""
+        inside = os.path.join(os.path.realpath(self._folder), "")
+        links = [each.path for each in self._images if os.path.islink(each.path)]
+        for link in links:
+            if not os.path.realpath(link).startswith(inside):
+                raise ValueError(
+                    f"{self._store.url(link)}: is a link that leads out of the folder; copy the "
+                    "folder with cp -rL, which puts files in place of links"
+                )
+        for where, folders, _ in os.walk(self._folder):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            for name in folders:
+                if os.path.islink(os.path.join(where, name)):
+                    raise ValueError(
+                        f"{self._store.url(os.path.join(where, name))}: is a link to a folder, "
+                        "which is not followed; copy the folder with cp -rL, which puts files in "
+                        "place of links"
+                    )
 
     def _fetch(self, image: ObjectInfo) -> Fetch[ObjectInfo]:
         size, store = image.size, self._store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -24,15 +25,18 @@ __all__ = ["as_type", "as_values"]
 
 _BLOCK = 1 << 20
 _LONGEST = 256 << 20
+_LONGEST_HEADER = 16 << 20
 _LOOK = 4 << 10
 
 _TOO_SMALL = ("straddl", "Empty CSV file or block")
 """Pyarrow's error for a row or a header that is longer than its blocks."""
 
 
-def header_of(file: Any, delimiter: str) -> tuple[int, list[str]]:
-    """Where the header begins, and the names in it."""
+def header_of(file: Any, delimiter: str, most: int) -> tuple[int, list[str]]:
+    """Where the header begins, and the names in it. ValueError for more than ``most``: pyarrow
+    takes 8 KB for each column."""
     begin, block = _first_line(file), _BLOCK
+    _check_width(file, begin, delimiter, most)
     while True:
         with _Turn(file, begin) as turn:
             try:
@@ -93,6 +97,30 @@ def _first_line(file: Any) -> int:
     return 0
 
 
+def _check_width(file: Any, begin: int, delimiter: str, most: int) -> None:
+    """ValueError for a header of more columns, or a longer one than any. Columns are what
+    delimiters part, also those within quotes: more of them have no header that makes sense."""
+    marks = re.compile(b'["\r\n%s]' % re.escape(delimiter.encode()))
+    columns, quoted, read = 1, False, 0
+    file.seek(begin)
+    while block := file.read(_LOOK):
+        for mark in marks.findall(block):
+            if mark == b'"':
+                quoted = not quoted
+            elif mark not in b"\r\n":
+                columns += 1
+            elif not quoted:
+                block = b""  # the header's end
+                break
+        read += len(block)
+        if columns > most:
+            raise ValueError(f"its header has more than {most:,} columns, too many for its size")
+        if read > _LONGEST_HEADER:
+            raise ValueError(f"its header has more than {_LONGEST_HEADER:,} bytes")
+        if not block:
+            return
+
+
 class _Turn:
     """The file for one reader of pyarrow, whose threads may read on when it is given up."""
 
@@ -121,6 +149,9 @@ class _Turn:
         """The file stays open for the next turn."""
 
 
+_FEW_COLUMNS = 1024
+"""A file may have so many, however small it is."""
+
 _DELIMITERS = ",;\t|"
 """What usually parts columns."""
 
@@ -140,12 +171,14 @@ _MARKS = pa.large_string()
 
 
 def pieces_of(
-    file: Any, delimiter: str = ",", *, is_sure: bool = True
+    file: Any, stored: int, delimiter: str = ",", *, is_sure: bool = True
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
-    no rows. Bytes that are not UTF-8 are an error, and so is a single column whose name holds what
-    usually parts columns, if nobody is sure of the delimiter."""
-    begin, names = header_of(file, delimiter)
+    no rows. The file has ``stored`` bytes, or is packed into them: each column's name takes one.
+    Bytes that are not UTF-8 are an error, and so is a single column whose name holds what usually
+    parts columns, if nobody is sure of the delimiter."""
+    most = min(json_lines.MOST_FIELDS, max(_FEW_COLUMNS, stored))
+    begin, names = header_of(file, delimiter, most)
     _check_names(names)
     if len(names) == 1 and not is_sure:
         _check_delimiter(names[0], delimiter)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 __all__ = [
     "CELLS",
+    "MOST_FIELDS",
     "NOT_FINITE",
     "as_type",
     "as_whole",
@@ -95,6 +96,8 @@ _BUFFER = 4 << 20
 _LONGEST = 256 << 20
 CELLS = 4 << 20
 """A table has no more rows times columns, but for one that has a single row."""
+MOST_FIELDS = 1 << 16
+"""A row has no more: each takes the time and the memory of a column."""
 _DEPTH = 64
 _PLAIN = 17
 """A number of so few characters has no more digits than a float64."""
@@ -175,6 +178,8 @@ def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in fields)
         double = next(name for name in found if counts[name] > 1)
         raise _RefusedError(f"two fields are named {double!r}; rename one of them")
+    if len(fields) > MOST_FIELDS:
+        raise _RefusedError(f"{len(fields):,} fields, and at most {MOST_FIELDS:,} are read")
     return found
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import gzip
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,18 +16,25 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
-from tfio_store.storage.store import StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.array_files import check_columns
 from tfio_store.tables.formats.file_names import usual_delimiter
 from tfio_store.tables.formats.json_lines import as_whole, check_range
+from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked
 from tfio_store.tables.texts import from_iso
 
 __all__ = ["read_tables", "write_tables"]
 
 _ROWS = 16 << 10
-_BUFFER = 1 << 20
-_GZIP = b"\x1f\x8b"
+_ARROW_FILE = b"ARROW1"
+_ERRORS = (
+    ValueError,
+    pa.ArrowNotImplementedError,
+    pa.ArrowKeyError,
+    pa.ArrowIndexError,
+    pa.ArrowMemoryError,
+)
+"""What pyarrow raises beside OSError."""
 
 
 def read_tables(
@@ -48,58 +53,48 @@ def read_tables(
 
 def _typed_tables(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
     """The tables of each file. The first has no rows: columns may be all that a file has."""
-    for url, file in _opened(dataset):
-        with _of_file(url, form):
-            schema, batches = _READERS[form](pa.PythonFile(file, mode="r"), columns)
+    for file in opened(dataset):
+        with file.decoded_as(form, *_ERRORS):
+            schema, batches = _READERS[form](file, columns)
             yield schema.empty_table()
             for batch in batches:
                 yield pa.Table.from_batches([batch])
 
 
-def _opened(dataset: Dataset) -> Iterator[tuple[str, StoredFile]]:
-    for index, shard in enumerate(dataset.shards):
-        store, path = dataset.open(index)
-        with StoredFile(store, path, shard.nbytes, shard.version) as file:
-            yield shard.url, file
-
-
-_NO_GZIP = (gzip.BadGzipFile, zlib.error, EOFError)
-"""Errors of gzip's files."""
-
-
-@contextlib.contextmanager
-def _of_file(url: str, form: str) -> Iterator[None]:
-    """Errors name the file."""
-    try:
-        yield
-    except (
-        ValueError,
-        pa.ArrowNotImplementedError,
-        pa.ArrowKeyError,
-        pa.ArrowIndexError,
-        pa.ArrowMemoryError,
-        *_NO_GZIP,
-    ) as error:
-        raise ValueError(f"{url}: cannot be read as {form}: {error}") from error
-
-
-def _parquet(file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
+def _parquet(file: SourceFile, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
     import pyarrow.parquet as pq
 
-    found = pq.ParquetFile(file)
+    found = pq.ParquetFile(pa.PythonFile(file, mode="r"))
     schema = _selected(found.schema_arrow.empty_table(), columns).schema
     return schema, found.iter_batches(_ROWS, columns=columns)
 
 
-def _arrow(file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
-    try:
-        found = pa.ipc.open_file(file)
-        batches = (found.get_batch(i) for i in range(found.num_record_batches))
-    except pa.ArrowInvalid:
-        file.seek(0)
-        found = batches = pa.ipc.open_stream(file)
+def _arrow(file: SourceFile, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
+    is_file = file.read(len(_ARROW_FILE)) == _ARROW_FILE
+    file.seek(0)
+    if is_file:
+        found = pa.ipc.open_file(pa.PythonFile(file, mode="r"))
+        batches: Iterator[Any] = map(found.get_batch, range(found.num_record_batches))
+    else:
+        found = pa.ipc.open_stream(pa.PythonFile(file, mode="r"))
+        batches = _to_the_end(file, found)
     schema = _selected(found.schema.empty_table(), columns).schema
     return schema, (_validated(_selected(batch, columns)) for batch in batches)
+
+
+def _to_the_end(file: SourceFile, stream: Any) -> Iterator[Any]:
+    """All batches of a stream. Pyarrow takes the end of the bytes for that of the stream."""
+    yield from stream
+    if file.is_short:
+        raise ValueError(
+            f"it ends at byte {file.tell():,} without the mark that ends a stream, and so may be "
+            "cut; write it again, and close its writer"
+        )
+    if file.tell() != file.nbytes:
+        raise ValueError(
+            f"its stream ends at byte {file.tell():,} of {file.nbytes:,}; write each stream to a "
+            "file of its own"
+        )
 
 
 def _validated(batch: Any) -> Any:
@@ -155,23 +150,15 @@ def _text_tables(
 
 
 def _pieces(dataset: Dataset, form: str, delimiter: str | None) -> Iterator[Piece]:
-    for url, stored in _opened(dataset):
-        with _of_file(url, form):
-            file = _unpacked(stored)
+    for file in opened(dataset):
+        with file.decoded_as(form, *_ERRORS):
+            text = unpacked(file)
             if form == "csv":
-                usual, is_sure = usual_delimiter(url), delimiter is not None
-                pieces = csv_texts.pieces_of(file, delimiter or usual, is_sure=is_sure)
+                usual, is_sure = usual_delimiter(file.url), delimiter is not None
+                pieces = csv_texts.pieces_of(text, file.nbytes, delimiter or usual, is_sure=is_sure)
             else:
-                pieces = json_lines.pieces_of(file)
-            yield from ((url, rows, columns) for rows, columns in pieces)
-
-
-def _unpacked(file: StoredFile) -> Any:
-    """The file as it was before gzip packed it, whatever its name."""
-    begins = file.read(len(_GZIP))
-    file.seek(0)
-    packed = begins == _GZIP
-    return gzip.GzipFile(fileobj=io.BufferedReader(file, _BUFFER)) if packed else file
+                pieces = json_lines.pieces_of(text)
+            yield from ((file.url, rows, columns) for rows, columns in pieces)
 
 
 def _narrow(piece: dict[str, Any], rows: int, width: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -193,6 +180,9 @@ def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> dict[str, Any]
             if name in schema and not _of_kind(schema[name], form):
                 types[name] = None
                 continue
+            if len(types) > json_lines.MOST_FIELDS:
+                most = json_lines.MOST_FIELDS
+                raise ValueError(f"{url}: more than {most:,} columns come together; split it")
             with _of_column(url, name):
                 found = reader.type_of(values)
                 types[name] = reader.common_type(types.get(name, found), found)

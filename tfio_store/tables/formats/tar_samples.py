@@ -8,10 +8,11 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import warn
-from tfio_store.storage.store import OutputFile, StoredFile
+from tfio_store.storage.store import OutputFile
+from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked
 from tfio_store.tables.texts import as_json_value
 
 __all__ = ["KEY", "read_samples", "write_samples"]
@@ -43,21 +44,21 @@ def read_samples(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[di
     ValueError for what is no tar file, or a sample that has more than the first ones.
     """
     names = None if columns is None else list(columns)
-    for index, shard in enumerate(dataset.shards):
-        for samples in _grouped(_samples(dataset, index)):
+    for file in opened(dataset):
+        for samples in _grouped(_samples(file)):
             if names is None:
                 names = sorted({name for sample in samples for name in sample})
-            _check(names, samples, shard, chosen=columns is not None)
+            _check(names, samples, file.url, chosen=columns is not None)
             yield {name: [sample.get(name) for sample in samples] for name in names}
 
 
-def _check(names: list[str], samples: list[Sample], shard: Shard, *, chosen: bool) -> None:
+def _check(names: list[str], samples: list[Sample], url: str, *, chosen: bool) -> None:
     """Nothing is left out unless somebody said so."""
     for sample in samples:
         new = [name for name in sample if name not in names]
         if new and not chosen:
             raise ValueError(
-                f"{shard.url}: sample {sample[KEY]!r} has a part {new[0]!r}, and the first samples "
+                f"{url}: sample {sample[KEY]!r} has a part {new[0]!r}, and the first samples "
                 "have none; pass columns= to name those to convert"
             )
 
@@ -75,41 +76,49 @@ def _grouped(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
         yield group
 
 
-def _samples(dataset: Dataset, index: int) -> Iterator[Sample]:
-    shard = dataset.shards[index]
-    store, path = dataset.open(index)
-    stored = StoredFile(store, path, shard.nbytes, shard.version)
-    most = min(max(_LARGEST, shard.nbytes or 0), DEFAULT_MAX_RECORD_BYTES)
+def _samples(file: SourceFile) -> Iterator[Sample]:
+    most = min(max(_LARGEST, file.nbytes or 0), DEFAULT_MAX_RECORD_BYTES)
     sample: Sample = {}
     left_out = nbytes = 0
-    try:
-        buffered = io.BufferedReader(stored, _BUFFER)
-        with tarfile.open(fileobj=buffered, mode="r|*", tarinfo=_Member) as tar:
-            for member in tar:
-                _check_headers(tar, member)
-                key, part = _split(member.name)
-                if not member.isfile() or not part or key.startswith("__"):
-                    left_out += not member.isdir()
-                    continue
-                if sample and sample[KEY] != key:
-                    yield sample
-                    sample, nbytes = {}, 0
-                sample[KEY] = key
-                if part in sample:
-                    raise ValueError(f"{shard.url}: sample {key!r} has two parts {part!r}")
-                nbytes += tarfile.BLOCKSIZE + max(0, member.size)
-                if nbytes > most:
-                    raise ValueError(
-                        f"{shard.url}: sample {key!r} has more than {most:,} bytes, which is too "
-                        "much for a record; split it into smaller samples"
-                    )
-                sample[part] = _value(_content(tar, member), part, f"{shard.url}: {member.name}")
-    except (tarfile.TarError, EOFError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{shard.url}: cannot be read as a tar file: {error}") from error
+    with (
+        file.decoded_as("a tar file", tarfile.TarError, OverflowError, RecursionError),
+        tarfile.open(fileobj=unpacked(file), mode="r|", tarinfo=_Member, bufsize=_BUFFER) as tar,
+    ):
+        for member in tar:
+            _check_headers(tar, member)
+            key, part = _split(member.name)
+            if not member.isfile() or not part or key.startswith("__"):
+                left_out += not member.isdir()
+                continue
+            if sample and sample[KEY] != key:
+                yield sample
+                sample, nbytes = {}, 0
+            sample[KEY] = key
+            if part in sample:
+                raise ValueError(f"{file.url}: sample {key!r} has two parts {part!r}")
+            nbytes += tarfile.BLOCKSIZE + max(0, member.size)
+            if nbytes > most:
+                raise ValueError(
+                    f"{file.url}: sample {key!r} has more than {most:,} bytes, which is too "
+                    "much for a record; split it into smaller samples"
+                )
+            sample[part] = _value(_content(tar, member), part, f"{file.url}: {member.name}")
+        _check_rest(tar)
     if sample:
         yield sample
     if left_out:
-        warn(f"{shard.url}: {left_out} members are no parts of samples, and are left out")
+        warn(f"{file.url}: {left_out} members are no parts of samples, and are left out")
+
+
+def _check_rest(tar: tarfile.TarFile) -> None:
+    """What follows the mark of the end is empty, and read: a packed file ends with its checksum."""
+    end = tar.offset
+    while rest := tar.fileobj.read(_BUFFER):
+        if rest.strip(b"\0"):
+            raise tarfile.ReadError(
+                f"it goes on behind the end of its archive at offset {end:,}; write each archive "
+                "to a file of its own"
+            )
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -120,7 +129,20 @@ def _split(name: str) -> tuple[str, str]:
 
 
 class _Member(tarfile.TarInfo):
-    """A header that is refused before memory is taken for what it claims."""
+    """A header that is refused before memory is taken for what it claims. One that is damaged is
+    refused too: tarfile takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _Member:
+        at = tarfile_.offset
+        try:
+            return super().fromtarfile(tarfile_)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise  # zeros, which end an archive
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(
+                f"{error} at offset {at:,}; it is damaged or was cut, copy it again"
+            ) from error
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Member:
