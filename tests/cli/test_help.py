@@ -49,7 +49,8 @@ def test_examples_run(
         name, *arguments = shlex.split(line.replace("s3://bucket", f"{folder}/bucket"))
         assert name == "tfio-store"
         assert arguments[0] == command
-        assert main(arguments) == 0, capsysbinary.readouterr().err
+        ended = 1 if "damaged" in line and command == "salvage" else 0  # of what it lost
+        assert main(arguments) == ended, capsysbinary.readouterr().err
 
 
 def test_help_shows_them(run: Run) -> None:

@@ -186,10 +186,11 @@ def test_an_append_costs_the_same_at_every_size(
     small, large = costs
     root = (tmp_path / "489" / "_train.manifest.json").stat().st_size
     assert [requests for requests, _ in small] == [requests for requests, _ in large]
-    assert all(nbytes < MIB // 8 for _, nbytes in small)
+    # some pages too, whose names tell whether patterns find the shards before these
+    assert all(nbytes < MIB // 4 for _, nbytes in small)
     # the root, which tells of each page in 60 bytes, there and back a few times
     for (_, less), (_, more) in zip(small, large, strict=True):
-        assert more < less + 12 * root < MIB // 2
+        assert more < less + 12 * root < 3 * MIB // 4
 
 
 def test_a_slice_asks_for_what_its_ends_need(many: tuple[str, int], counted: Counted) -> None:

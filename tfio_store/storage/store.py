@@ -104,7 +104,10 @@ class Version:
         """The object has left ``path``: find out where it is ``now``. Raises the error of one that
         is nowhere. It was there if its version is known."""
         if self.etag is None:
-            raise missing
+            try:
+                raise missing
+            finally:
+                del missing  # else it and this frame would hold each other
         kept: builtins.list[ObjectInfo] = []
         with contextlib.suppress(OSError):
             kept = store.glob(f"{glob.escape(hidden(path))}.*{ASIDE}")

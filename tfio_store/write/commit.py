@@ -485,8 +485,10 @@ class Attempt:
             return old.publish
         if len(whole.shards) == len(old.shards) or (self.plain and found):
             return None
-        first = len(old.shards) if found else 0
-        return Publish(first, keep=keep) if globbed or found else None
+        if found:
+            return Publish(len(old.shards), keep=keep)
+        # of a long list, all shards would be copied for the sake of a few new ones
+        return Publish(keep=keep) if globbed and not isinstance(old.shards, PagedShards) else None
 
     def _plain_generation(self, base: FoundManifest | None) -> str | None:
         """This generation, if its shards can get names without a tag: if it is the first, and
