@@ -313,3 +313,27 @@ def test_the_restored_order_takes_no_data_that_was_passed(tmp_path: Path) -> Non
     Path(files[0]).unlink()
     tf.train.Checkpoint(it=fresh).read(path)
     assert taken(fresh) == whole[200:]
+
+
+def test_a_state_of_tensorflows_own_pipeline_is_refused(files: list[str], tmp_path: Path) -> None:
+    def saved(dataset: Any, name: str) -> str:
+        iterator = iter(dataset)
+        next(iterator)
+        path: str = tf.train.Checkpoint(it=iterator).write(str(tmp_path / name))
+        return path
+
+    def shuffled(read: Any) -> Any:
+        return read(files).shuffle(100, seed=7).batch(32)
+
+    native, ours = shuffled(tf.data.TFRecordDataset), shuffled(tfs.TFRecordDataset)
+    theirs, own = saved(native, "theirs"), saved(ours, "own")
+    with tfs.accelerate():
+        accelerated = shuffled(tf.data.TFRecordDataset)
+    for each in (ours, accelerated):
+        with pytest.raises(tf.errors.NotFoundError, match="saved without tfio_store"):
+            tf.train.Checkpoint(it=iter(each)).read(theirs)
+    with pytest.raises(tf.errors.NotFoundError, match="Failed to restore dataset iterator"):
+        tf.train.Checkpoint(it=iter(native)).read(own)
+    fresh = iter(accelerated)
+    tf.train.Checkpoint(it=fresh).read(own)
+    assert taken(fresh) == taken(shuffled(tf.data.TFRecordDataset))[1:]

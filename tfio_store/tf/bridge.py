@@ -160,8 +160,26 @@ def _clear(kind: Any) -> Any:
 
         return call
 
-    methods = {"__next__": clear(kind.__next__), "get_next": clear(kind.get_next)}
+    def restore(self: Any, restored: Any) -> Any:
+        try:
+            return kind._restore_from_tensors(self, restored)
+        except tf.errors.NotFoundError as error:
+            made = tf.errors.NotFoundError(error.node_def, error.op, f"{_OTHERS} ({error.message})")
+            try:
+                raise made from None
+            finally:
+                del made
+
+    methods: dict[str, Any] = {"__next__": clear(kind.__next__), "get_next": clear(kind.get_next)}
+    if hasattr(kind, "_restore_from_tensors"):
+        methods["_restore_from_tensors"] = restore
     return type(kind.__name__, (kind,), methods)
+
+
+_OTHERS = (
+    "this state is of another pipeline than the iterator that is to take it: it was saved without "
+    "tfio_store, or with other steps; restore it by the code that saved it, or begin anew"
+)
 
 
 # How the ops wait for a store.
