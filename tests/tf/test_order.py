@@ -246,6 +246,13 @@ def test_turns_that_hang_on_threads_are_not_fused_by_a_seed(files: list[str]) ->
     assert "not fused" not in free.explain()
 
 
+def test_a_share_has_tensorflows_elements(files: list[str]) -> None:
+    def shares(read: Any) -> list[list[bytes]]:
+        return [list(read(files).shard(3, i).as_numpy_iterator()) for i in range(3)]
+
+    assert shares(tfs.TFRecordDataset) == shares(tf.data.TFRecordDataset)
+
+
 def test_a_shuffle_of_large_pictures_is_fused(tmp_path: Path) -> None:
     """Of more bytes than `memory_budget`: they wait as in TensorFlow's buffer."""
     path = str(tmp_path / "pictures")

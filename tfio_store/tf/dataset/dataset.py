@@ -200,9 +200,10 @@ class TFRecordDataset(PlannedDataset):
         return self._decode(source.prepare()()[0], options=options)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
-        """Take every ``num_shards``-th block (or batch), so that those of others are not even read.
+        """Take every ``num_shards``-th element, as `tf.data.Dataset.shard` does.
 
-        If the blocks are not known, it takes elements, as `tf.data.Dataset.shard` does.
+        With options of ours (``batch_size=``, ``shuffle=``, a schema) it takes blocks or batches if
+        they are known, so that those of others are not even read; ``shard=`` does so for records.
 
         Args:
             num_shards (int | tf.Tensor): The number of shares.
@@ -218,6 +219,8 @@ class TFRecordDataset(PlannedDataset):
             >>> [len(list(dataset.shard(2, i))) for i in range(2)]
             [2, 1]
         """
+        if self._plan is not None:
+            return super().shard(num_shards, index, name)
         self._build()
         known = isinstance(num_shards, int) and isinstance(index, int) and num_shards > 0
         if self._reshard is None or not known:  # also SHARD_HINT
