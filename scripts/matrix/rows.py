@@ -26,7 +26,7 @@ BRIDGE = tuple(
     for name in (
         "batches", "stream_op", "stream_batches", "training_op_parsing", "record_rows",
         "file_io_table", "save_load", "checkpoint", "bridge", "schemas",
-        "dataset_storage",
+        "dataset_storage", "order",
     )
 )  # fmt: skip
 """What hangs on TensorFlow's own version: its headers, its plugins, its saved graphs."""
