@@ -15,8 +15,6 @@ from tests.support.long import first
 
 tf = pytest.importorskip("tensorflow")
 
-from tfio_store.tf.dataset import stages  # noqa: E402
-
 pytestmark = pytest.mark.tensorflow
 
 SIZES = [300, 0, 57, 411, 1]
@@ -286,8 +284,8 @@ def test_damage_under_ignore_errors_has_tensorflows_order(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["one after the other", "in turns"])
 def test_a_restored_iterator_goes_on_exactly(files: list[str], tmp_path: Path, kind: str) -> None:
     """In a new dataset, as in a process that was started again."""
-    if kind == "in turns" and not stages.MAPS_CAN_END:
-        pytest.skip("this TensorFlow forgets the shuffle of names, of its own pipelines too")
+    if kind == "in turns" and tf.__version__.startswith("2.16."):
+        pytest.skip("it forgets where the shuffle of names is, of its own pipelines too")
 
     def make() -> Any:
         if kind == "in turns":
