@@ -210,8 +210,8 @@ static void fail_picked(kernel_call *now, const examples_kernel *of, const block
     if (input_block(now, asked, &whole, &named) &&
         run_read(now, asked, &whole, of->settings, &run) &&
         (size_t)(pick & UINT32_MAX) < run.found.count) {
-        const int64_t offset = asked->table[block].raw_start +
-                               run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
+        const int64_t offset =
+            asked->table[block].raw_start + run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
         snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
         decode_fail(fault, place, &now->why);
     }
@@ -242,8 +242,7 @@ void read_picked(void *kernel, TF_OpKernelContext *context) {
             taken = held_take(of->held, &now, &asked, of->settings, asked.wanted[PICKED_EPOCH],
                               asked.wanted + PICKED, count);
         decode_fault fault;
-        if (taken != NULL &&
-            !output_rows(&now, &of->columns, held_records(taken), count, &fault) &&
+        if (taken != NULL && !output_rows(&now, &of->columns, held_records(taken), count, &fault) &&
             fault.status != EX_OK)
             fail_picked(&now, of, &asked, asked.wanted[PICKED + fault.record], &fault);
         held_give(taken);

@@ -237,8 +237,7 @@ static size_t take_records(held_picks *taken, const int64_t *picks) {
     size_t gone = 0;
     for (size_t i = 0; i < taken->count; i++) {
         held_block *block = &taken->epoch->held[picks[i] >> 32];
-        while (block->state == READING)
-            pthread_cond_wait(&taken->all->changed, &taken->all->lock);
+        while (block->state == READING) pthread_cond_wait(&taken->all->changed, &taken->all->lock);
         taken->slots[i] = take(block, (uint32_t)picks[i]);
         if (taken->slots[i] != NULL)
             __builtin_prefetch(taken->slots[i]);
@@ -312,7 +311,8 @@ void held_give(held_picks *taken) {
     for (size_t i = 0; i < taken->agains; i++) run_release(&taken->again[i]);
     if (taken->epoch != NULL) {
         pthread_mutex_lock(&taken->all->lock);
-        for (size_t i = 0; i < taken->count; i++) slots_give(&taken->epoch->memory, taken->slots[i]);
+        for (size_t i = 0; i < taken->count; i++)
+            slots_give(&taken->epoch->memory, taken->slots[i]);
         taken->epoch->calls--;
         pthread_mutex_unlock(&taken->all->lock);
     }

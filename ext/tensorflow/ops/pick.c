@@ -118,8 +118,7 @@ void begin_epoch(void *kernel, TF_OpKernelContext *context) {
     if (call_begin(&now, context, BEGIN_INPUT_COUNT) &&
         input_strings(&now, NAMES, &names.all, &names.count) &&
         input_strings(&now, ALL_NAMES, &all.all, &all.count) &&
-        input_numbers(&now, SEEDS, SEED_COUNT, &seeds) &&
-        input_numbers(&now, KEY, KEY_COUNT, &key))
+        input_numbers(&now, SEEDS, SEED_COUNT, &seeds) && input_numbers(&now, KEY, KEY_COUNT, &key))
         output_epoch(&now, names, all, seeds, key);
     call_end(&now);
 }
@@ -127,7 +126,17 @@ void begin_epoch(void *kernel, TF_OpKernelContext *context) {
 /* --- TfioStorePickRecords ----------------------------------------------------------------------- */
 
 enum { BATCH, EPOCH, PICK_TABLE, PICK_SPANS, PICK_SIZES, PICK_INPUT_COUNT };
-enum { BATCH_SIZE, BATCHES, ALL_BATCHES, BUFFER, CYCLE, BLOCK_LENGTH, FILES_KNOWN, MOST_FRESH_BYTES, SIZE_COUNT };
+enum {
+    BATCH_SIZE,
+    BATCHES,
+    ALL_BATCHES,
+    BUFFER,
+    CYCLE,
+    BLOCK_LENGTH,
+    FILES_KNOWN,
+    MOST_FRESH_BYTES,
+    SIZE_COUNT
+};
 enum { MOST_PICKED = 1 << 24 }; /* by one call */
 enum { MAX_ORDERS = 4, TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
@@ -266,7 +275,8 @@ static void output_batches(kernel_call *now, const pick_request *asked, kept_ord
     if (wanted != NULL && fresh != NULL) {
         for (int64_t i = 0; i < rows * dims[1]; i++) wanted[i] = -1;
         for (int64_t i = 0; i < rows && order != NULL; i++)
-            if (!pick_batch(asked, order, wanted + i * dims[1], dims[1], fresh, &fresh_count)) break;
+            if (!pick_batch(asked, order, wanted + i * dims[1], dims[1], fresh, &fresh_count))
+                break;
         output_fresh(now, asked, fresh, fresh_count);
     }
     free(fresh);

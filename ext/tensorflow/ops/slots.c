@@ -9,7 +9,7 @@ enum { SMALLEST_BITS = 6, STEP_BITS = 3, STEPS = 1 << STEP_BITS, LARGEST_SLOT = 
 enum { SLOTS_OF_SLAB = 16, SMALLEST_SLAB = 64 << 10 };
 
 struct slab {
-    slab *newer, *older; /* of its class's list, while it has a free slot */
+    slab *newer, *older;      /* of its class's list, while it has a free slot */
     size_t slots, free_slots; /* all, and those whose places are on the stack */
     size_t class, capacity;
     uint32_t *free; /* the stack: what waits for a record is not touched */
@@ -45,12 +45,10 @@ static slab *slab_new(record_slots *all, size_t class, size_t slot_size) {
     slab *of = pool_take(nbytes > SMALLEST_SLAB ? nbytes : SMALLEST_SLAB, &capacity);
     if (of == NULL) return NULL;
     const size_t slots = (capacity - sizeof *of) / (slot_size + sizeof *of->free);
-    *of = (slab){.slots = slots,
-                 .class = class,
-                 .capacity = capacity,
-                 .first = (char *)(of + 1)};
+    *of = (slab){.slots = slots, .class = class, .capacity = capacity, .first = (char *)(of + 1)};
     of->free = (uint32_t *)(void *)(of->first + of->slots * slot_size);
-    for (size_t i = 0; i < of->slots; i++) of->free[i] = (uint32_t)((of->slots - 1 - i) * slot_size);
+    for (size_t i = 0; i < of->slots; i++)
+        of->free[i] = (uint32_t)((of->slots - 1 - i) * slot_size);
     of->free_slots = of->slots;
     link_slab(all, of);
     return of;
