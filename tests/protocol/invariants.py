@@ -172,9 +172,9 @@ class Promises:
         if path == MANIFEST and now != before:
             state = self._changed(state, who, now)
         if self.alone and path.startswith((MANIFEST, f"{FOLDER}/{GLOBBED}")):
-            found = globbed(state.world)
-            if not any(is_part(found, version) for version in state.versions):
-                raise Violation(f"{who} lets a pattern find {found}, which never was the dataset")
+            there = globbed(state.world)
+            if not any(is_part(there, version) for version in state.versions):
+                raise Violation(f"{who} lets a pattern find {there}, which never was the dataset")
         return state
 
     def _changed(self, state: State, who: str, now: Records | None) -> State:

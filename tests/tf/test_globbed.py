@@ -91,7 +91,8 @@ def test_a_dataset_that_was_made_before_goes_on(
 
 @pytest.mark.parametrize("compression", [None, "GZIP"])
 def test_a_dataset_of_a_bucket_goes_on(s3: Place, compression: str | None) -> None:
-    url, options = s3.url("ds/train"), {"storage_options": s3.storage_options}
+    url = s3.url("ds/train")
+    options: dict[str, Any] = {"storage_options": s3.storage_options}
     written(url, OLD, "error", compression=compression, **options)
     dataset = tfs.TFRecordDataset(url, **options)
     iterator = dataset.as_numpy_iterator()
