@@ -135,7 +135,7 @@ test-c: build/core-asan ## the C core's tests under sanitizers, with every CRC k
 test-filesystem-c: build/filesystem-asan build/filesystem-tsan ## the filesystem's block cache under ASan, UBSan and TSan, many threads
 	@set -e; for program in $^; do echo $$program; $$program; done
 
-test-tensorflow-c: $(foreach part,lent windows lanes,build/$(part)-asan build/$(part)-tsan) ## the blocks, windows and lanes under the TensorFlow ops, likewise
+test-tensorflow-c: $(foreach part,lent windows lanes held,build/$(part)-asan build/$(part)-tsan) ## the blocks, windows, lanes and waiting records under the TensorFlow ops, likewise
 	@set -e; for program in $^; do echo $$program; $$program; done
 
 ASAN_SECONDS ?= 120

@@ -15,6 +15,7 @@ WINDOWS_C := ext/tensorflow/call.c \
 	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)
 windows_C := tests/c_tensorflow/windows.c $(WINDOWS_C)
 lanes_C := tests/c_tensorflow/lanes.c $(WINDOWS_C)
+held_C := tests/c_tensorflow/held.c $(addprefix ext/tensorflow/ops/,held.c slots.c) $(WINDOWS_C)
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 
