@@ -380,8 +380,8 @@ def test_a_file_that_was_replaced(sources: dict[str, Any], tmp_path: Path) -> No
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(tf.errors.FailedPreconditionError, match="f: was replaced"):
         batches(dataset)
-    path.unlink()
-    with pytest.raises(tf.errors.NotFoundError, match="f: No such file"):
+    path.unlink()  # it may have got another name, which nobody knows of
+    with pytest.raises(tf.errors.FailedPreconditionError, match="f: was replaced"):
         batches(dataset)
 
 

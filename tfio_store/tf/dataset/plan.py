@@ -324,6 +324,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         options = tf.data.Options().merge(options)  # what is changed in them later means nothing
         if options.experimental_distribute.auto_shard_policy == _FILE:
             return _TF.with_options(self._plain(), options, name)
+        if options.experimental_symbolic_checkpoint and self._takes_mixed_names():
+            # such a state does not say in which order the names of this epoch came
+            return _TF.with_options(self._plain(), options, name)
         if plan is None:
             return self._behind("with_options", options, name)
         found = self._then(plan, lambda d: _TF.with_options(d, options, name), "with_options")
@@ -480,6 +483,13 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             node = node._before
         node._build()
         return node._plan is not None and node._plan.batch is not None and not node._why
+
+    def _takes_mixed_names(self) -> bool:
+        """Whether its files come in another order in each epoch."""
+        source = None if self._plan is None else self._plan.source
+        if isinstance(source, ListedFiles) and source.turns.names is not None:
+            return True
+        return self._before is not None and self._before._takes_mixed_names()
 
     def _is_shuffled(self) -> bool:
         """Whether an op makes shuffled batches, here or before."""

@@ -229,12 +229,9 @@ def in_place(
 
 
 def when_asked(found: tf.data.Dataset) -> tf.data.Dataset:
-    """The elements of ``found``, which never ends. An iterator of it is made when somebody asks for
-    the first element, as a shuffle makes that of its input: a shuffle in there takes its seeds
-    then."""
-    one = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
-    spec = found.element_spec
-    return in_place(one, _handing_on(), [tf.data.experimental.to_variant(found)], spec)
+    """The elements of ``found``. An iterator of it is made when somebody asks for the first one, as
+    a shuffle makes that of its input: a shuffle in there takes its seeds then."""
+    return found.shuffle(1, seed=1, reshuffle_each_iteration=False)
 
 
 def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
@@ -333,14 +330,6 @@ def _handed_out_together() -> Any:
         )
 
     return concrete(step, tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64))
-
-
-@lru_cache(maxsize=1)
-def _handing_on() -> Any:
-    def step(_: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-        return tf.identity(found)
-
-    return concrete(step, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.variant))
 
 
 @lru_cache(maxsize=64)
