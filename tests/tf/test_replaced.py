@@ -232,6 +232,35 @@ def test_a_stream_restored_over_another_file(kept: Place, made: Path, tmp_path: 
         versions(restored)
 
 
+def test_streams_that_were_not_begun_are_read_as_they_are_then(
+    kept: Place, made: Path, tmp_path: Path
+) -> None:
+    """Whoever wants one version of all files makes their blocks known."""
+    kind = KINDS["gzip stream"]
+    first, second = kind.source, f"second-{kind.source}"
+
+    def put_second(version: str) -> None:
+        store, at = kept.open(second)
+        output = store.open_output(at)
+        output.write((made / version / kind.source).read_bytes())
+        output.commit()
+
+    def both() -> Any:
+        names = [kept.url(first), kept.url(second)]
+        storage = tfs.Storage(kept.storage_options or None, backend=kept.backend)
+        return tfs.TFRecordDataset(names, storage=storage, **kind.options)
+
+    put(kept, made / "old", first)
+    put_second("old")
+    iterator = iter(both())
+    path = saved(iterator, tmp_path)
+    put_second("new")
+    restored = iter(both())
+    tf.train.Checkpoint(iterator=restored).read(path)
+    found = versions(restored)
+    assert found == [b"old"] * (COUNT - 1) + [b"new"] * COUNT
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_a_dataset_made_anew_of_other_shards(
     kept: Place, made: Path, tmp_path: Path, name: str
