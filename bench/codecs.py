@@ -1,6 +1,6 @@
 """``python -m bench.codecs``: what compresses and decompresses blocks of 1 MiB how fast.
 
-The table by which `tfio_store.records.compression` chose its libraries.
+The table by which `tfio_store.records.deflate` chose its libraries.
 """
 
 from __future__ import annotations

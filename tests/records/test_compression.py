@@ -10,7 +10,7 @@ import zlib
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import tfio_store.records.compression as compression
+import tfio_store.records.deflate as deflate
 from tfio_store.records.compression import (
     Compressor,
     Decompressor,
@@ -30,8 +30,8 @@ BLOCKS = [b"a", b"record " * 5000, os.urandom(70_000), bytes(300_000)]
 def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test with the optional libraries, and without them."""
     if request.param == "zlib only":
-        monkeypatch.setattr(compression, "_isal", None)
-        monkeypatch.setattr(compression, "_deflate", None)
+        monkeypatch.setattr(deflate, "_isal", None)
+        monkeypatch.setattr(deflate, "_deflate", None)
 
 
 def pack(codec: str, blocks: list[bytes], level: int | None = None) -> tuple[bytes, list[int]]:

@@ -12,6 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.records import compression
 from tfio_store.records.compression import Compressor
 from tfio_store.records.recovery import Gap, RecoveringDecompressor
 
@@ -21,7 +22,7 @@ WHOLE = framed(RECORDS)
 
 def recovered(codec: str, data: bytes, piece: int = 1 << 30) -> list[bytes | int]:
     """Runs of bytes, and the sizes of the gaps between them."""
-    decoder = RecoveringDecompressor(codec)
+    decoder = RecoveringDecompressor(compression.CODECS[codec])
     events: list[bytes | Gap] = []
     for at in range(0, len(data), piece):
         events += decoder.feed(data[at : at + piece])

@@ -170,10 +170,27 @@ COMMON = (
 )
 
 
+class _Compression(click.ParamType[str]):
+    """The name of a codec, none or same. The table of codecs imports numpy, so it is asked late."""
+
+    name = "compression"
+
+    def _choice(self) -> click.Choice[str]:
+        from tfio_store.records.compression import CODECS
+
+        return click.Choice(["same", "none", *CODECS], case_sensitive=False)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return self._choice().get_metavar(param, ctx)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return self._choice().convert(value, param, ctx)
+
+
 _TARGET = (
     click.option(
         "--compression",
-        type=click.Choice(["same", "none", "GZIP", "ZLIB", "ZSTD"], case_sensitive=False),
+        type=_Compression(),
         default="same",
         show_default=True,
         help="The target's. same is that of the source, or none of a table.",

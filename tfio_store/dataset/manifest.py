@@ -26,6 +26,7 @@ from tfio_store.dataset.pages import Pages, Ranges
 from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import written_schema
+from tfio_store.records.compression import CODECS
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.aside import original
 
@@ -77,7 +78,6 @@ class Fingerprint:
 FORMAT = "tfio_store.dataset"
 VERSION, LONG_VERSION = 1, 2
 KEPT_HISTORY = 64
-_CODECS = (None, "GZIP", "ZLIB", "ZSTD")
 _CRC = re.compile(rb',\s*"crc32c": "([0-9a-f]{8})"\s*\}\s*\Z')
 
 
@@ -454,7 +454,7 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         lost=_parse_lost(document.get("lost")),
         publish=_parse_publish(document.get("publish")),
     )
-    if manifest.compression not in _CODECS:
+    if manifest.compression not in (None, *CODECS):
         raise ValueError(f'"compression" is {manifest.compression!r}')
     if manifest.index is not None:
         check_name(manifest.index)

@@ -24,7 +24,7 @@ from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.errors import CorruptRecordError, TruncatedRecordError
-from tfio_store.records.compression import StreamError
+from tfio_store.records.compression import StreamError, can_be_indexed
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
@@ -225,9 +225,9 @@ def _describe_stream(
 ) -> ShardInfo:
     """A compressed file, whose blocks are in an index of its own."""
     shard = dataset.shards[index]
-    if codec == "ZSTD":
+    if not can_be_indexed(codec):
         raise ValueError(
-            f"{shard.url}: is a ZSTD stream, inside of which no decoder can begin: copy it with "
+            f"{shard.url}: is a {codec} stream, inside of which no decoder can begin: copy it with "
             "tfio_store.copy(), which compresses in blocks"
         )
     if shard.blocks is not None and shard.blocks.checkpoints is not None:

@@ -154,7 +154,7 @@ def _version(package: str) -> str | None:
 
 def _codecs() -> tuple[str, ...]:
     found = []
-    for codec in filter(None, CODECS):
+    for codec in CODECS:
         try:
             found.append(str(codec_name(codec)))
         except ImportError:

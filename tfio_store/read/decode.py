@@ -27,7 +27,7 @@ from tfio_store.errors import (
     printable,
 )
 from tfio_store.read.order import Cut
-from tfio_store.records.compression import StreamError, decompress_block
+from tfio_store.records.compression import CODECS, StreamError, decompress_block
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     HEADER_BYTES,
@@ -448,9 +448,9 @@ def _inflated(
     decoder: RecoveringDecoder, codec: str, data: BytesLike, block: Block
 ) -> tuple[list[RecordBatch], bool]:
     """The records, and whether the block's one member ends in the data."""
-    # a ZLIB block is a piece of the file's one stream
-    single = codec == "ZLIB" or block.sums is not None
-    inflater = RecoveringDecompressor("DEFLATE" if codec == "ZLIB" else codec, single=single)
+    of_block = CODECS[codec].piece  # a ZLIB block is a piece of the file's one stream
+    single = not of_block.ends or block.sums is not None
+    inflater = RecoveringDecompressor(of_block, single=single)
     batches, room = [], block.raw_stop - block.raw_start
     for pieces in (inflater.feed(data), inflater.finish()):
         for piece in pieces:

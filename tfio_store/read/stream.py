@@ -17,7 +17,15 @@ from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
 from tfio_store.read.plan import StreamPart
-from tfio_store.records.compression import Decompressor, StreamError, begins_raw, codec_name, detect
+from tfio_store.records.compression import (
+    CODECS,
+    Decompressor,
+    StreamError,
+    begins_raw,
+    can_be_indexed,
+    codec_name,
+    detect,
+)
 from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
 from tfio_store.records.lookalike import HEAD_BYTES, hint
 from tfio_store.records.recovery import (
@@ -86,14 +94,14 @@ class StreamReader:
 
     def _begin_inflating(self, codec: str) -> _Inflater | IndexingInflater | RecoveringDecompressor:
         if self._how.skips is None:
-            if self._how.on_indexed is None or codec == "ZSTD":
+            if self._how.on_indexed is None or not can_be_indexed(codec):
                 return _Inflater(codec)
             limit = self._how.max_record_bytes
             return IndexingInflater(codec, url=self._shard.url, max_record_bytes=limit)
         # a damaged member gives wrong bytes before it fails: only the records' checksums show it
         how = replace(self._how, verify=True)
         self._frames = _frame_decoder(how, self._shard.url, 0)
-        return RecoveringDecompressor(codec)
+        return RecoveringDecompressor(CODECS[codec])
 
     def _inflated(self, pieces: Iterator[bytes | Gap]) -> Iterator[Located]:
         while (piece := self._next_of(pieces)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.records.compression import codec_errors, new_member
+from tfio_store.records.codec import Codec
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -32,29 +31,11 @@ __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion"
 # its magic bytes. It must inflate for a while before it is believed.
 
 
-_STEP = {"GZIP": 64 << 10, "ZLIB": 64 << 10, "DEFLATE": 64 << 10, "ZSTD": 1 << 10}
-"""Bytes of input at a time. The number is fixed, so that the result does not depend on how data is
-fed."""
-
 _MOST = 1 << 20
-"""Bytes of output at a time (but for ZSTD)."""
+"""Bytes of output at a time, of a decoder that can limit it."""
 
 _TRIAL = 1 << 10
 """A member must inflate this far to be believed, if it is that long."""
-
-
-def _zlib_headers() -> bytes:
-    """A pattern of all: any window size, no dictionary, together a multiple of 31 (RFC 1950)."""
-    pairs = [(window << 4 | 8, flags) for window in range(8) for flags in range(256)]
-    valid = [bytes(pair) for pair in pairs if not (pair[0] << 8 | pair[1]) % 31 | pair[1] & 0x20]
-    return b"|".join(map(re.escape, valid))
-
-
-_BEGINNINGS = {
-    "GZIP": re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"),
-    "ZLIB": re.compile(_zlib_headers(), re.DOTALL),
-    "ZSTD": re.compile(rb"\x28\xb5\x2f\xfd"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +49,14 @@ class Gap:
 class RecoveringDecompressor:
     """A compressed stream, fed in pieces of any size, that loses what is damaged and says so.
 
-    ``codec`` may also be "DEFLATE": a bare deflate stream. ``single``: the data are one member, so
-    no other is looked for behind damage, or behind its end. Memory is bounded as in `Decompressor`.
+    ``single``: the data are one member, so no other is looked for behind damage, or behind its end.
+    Memory is bounded as in `Decompressor`.
 
     Attributes:
         ended: A single member was read to its end, where its checksum holds.
     """
 
-    def __init__(self, codec: str, *, single: bool = False) -> None:
+    def __init__(self, codec: Codec, *, single: bool = False) -> None:
         self._codec = codec
         self._single, self.ended = single, False
         self._input = memoryview(b"")
@@ -95,8 +76,8 @@ class RecoveringDecompressor:
     def finish(self) -> Iterator[bytes | Gap]:
         """Give what can be decided only at the end of the data."""
         yield from self._run(final=True)
-        if self._member is not None and self._codec != "DEFLATE":
-            self._gap = (0, f"the {self._codec} data ends too early")
+        if self._member is not None and self._codec.ends:
+            self._gap = (0, f"the {self._codec.name} data ends too early")
         if self._gap is not None:
             yield self._closed()
 
@@ -108,7 +89,7 @@ class RecoveringDecompressor:
                 yield self._closed()
             if self._member is None:
                 self._begin()
-            elif len(self._input) < _STEP[self._codec] and not final:
+            elif len(self._input) < self._codec.step and not final:
                 return
             else:
                 yield from self._advance()
@@ -116,20 +97,20 @@ class RecoveringDecompressor:
     def _begin(self) -> None:
         if self._single and self._members:
             self._input = memoryview(b"")
-        elif self._codec == "GZIP" and self._members and self._input[0] == 0:
+        elif self._codec.padded and self._members and self._input[0] == 0:
             self._input = memoryview(bytes(self._input).lstrip(b"\0"))  # padding by some tools
         else:
-            self._member, self._fresh = new_member(self._codec, copyable=True), True
+            self._member, self._fresh = self._codec.member(copyable=True), True
             self._members += 1
 
     def _advance(self) -> Iterator[bytes]:
-        piece = self._input[: _STEP[self._codec]]
-        before = None if self._codec == "ZSTD" else self._member.copy()
+        piece = self._input[: self._codec.step]
+        before = self._member.copy() if self._codec.bounded else None
         try:
             out, left = _decompress(self._member, piece, _MOST)
-        except codec_errors(self._codec) as error:
+        except self._codec.errors as error:
             yield from self._up_to_damage(before, piece)
-            self._lose(f"the {self._codec} data do not decode ({error})")
+            self._lose(f"the {self._codec.name} data do not decode ({error})")
             return
         self._full = before is not None and len(out) == _MOST
         self._take(len(piece) - len(left))
@@ -160,7 +141,7 @@ class RecoveringDecompressor:
             attempt = member.copy()
             try:
                 out, left = _decompress(attempt, piece[:middle], _MOST)
-            except codec_errors(self._codec):
+            except self._codec.errors:
                 bad = middle
                 continue
             good, best = middle, (attempt, out, piece[middle - len(left) :])
@@ -190,7 +171,7 @@ class RecoveringDecompressor:
 
     def _search(self, final: bool) -> bool:
         """Go to the next member. False if more data must be fed to find one."""
-        beginning = None if self._single else _BEGINNINGS[self._codec]
+        beginning = None if self._single else self._codec.beginning
         while beginning is not None and (found := beginning.search(self._input)) is not None:
             self._pass(found.start())
             if len(self._input) < _TRIAL and not final:
@@ -203,12 +184,12 @@ class RecoveringDecompressor:
         return False
 
     def _believable(self, beginning: BytesLike) -> bool:
-        member = new_member(self._codec, copyable=True)
+        member = self._codec.member(copyable=True)
         try:
             out, _ = _decompress(member, beginning, _TRIAL)
-        except codec_errors(self._codec):
+        except self._codec.errors:
             return False
-        return bool(out) or member.eof or self._codec == "ZSTD"
+        return bool(out) or member.eof or not self._codec.bounded
 
 
 def _decompress(member: Any, piece: BytesLike, limit: int) -> tuple[bytes, bytes]:

@@ -31,6 +31,7 @@ from tensorflow.python.data.ops.readers import ParallelInterleaveDataset, TFReco
 
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.errors import TFIOStoreError
+from tfio_store.records.compression import is_as_tensorflow
 from tfio_store.storage import Storage
 from tfio_store.tf.dataset.listed import (
     ListedNames,
@@ -345,5 +346,5 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_known(codec: Any) -> bool:
-    """Whether both read such files alike. Of a ZLIB file TensorFlow reads the first stream only."""
-    return codec is None or (isinstance(codec, str) and codec in ("", "GZIP"))
+    """Whether both read such files alike."""
+    return codec is None or (isinstance(codec, str) and is_as_tensorflow(codec))

@@ -44,7 +44,7 @@ from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.compression import StreamError
+from tfio_store.records.compression import CODECS, StreamError
 from tfio_store.records.framing import crc32c
 from tfio_store.records.texts import warn
 from tfio_store.storage import ObjectInfo, Store, Version
@@ -74,7 +74,7 @@ __all__ = [
 
 _MAGIC, _END_MAGIC = b"TFIOSCKP", b"CKPE"
 _VERSION = 1
-_CODECS = {"GZIP": 1, "ZLIB": 2}
+_CODECS = {name: each.container for name, each in CODECS.items() if each.container is not None}
 _HEAD = struct.Struct("<8sII")
 _FACTS = struct.Struct("<QQQQII")
 _END = struct.Struct("<QI4s")
@@ -268,7 +268,7 @@ def checkpointed(dataset: Dataset, shard: Shard, *, sound: bool = False) -> Shar
 
 
 def _may_have(dataset: Dataset, shard: Shard, whatever_name: bool = False) -> bool:
-    if shard.blocks is not None or shard.compression not in ("auto", "GZIP", "ZLIB"):
+    if shard.blocks is not None or shard.compression not in ("auto", *_CODECS):
         return False
     if shard.compression != "auto" or dataset.storage.index_dir is not None:
         return True

@@ -21,6 +21,7 @@ from tfio_store.dataset.header_walk import index_raw_shards, is_remote
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
 from tfio_store.dataset.source import is_whole, open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
+from tfio_store.records.compression import is_as_tensorflow
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.tf.dataset import ops
@@ -482,7 +483,7 @@ def _from_files(
 
 def _is_plain(shard: Shard) -> bool:
     named = "://" in shard.address or "::" in shard.address
-    plain = not (named or shard.is_part) and (shard.compression or "") in ("", "GZIP")
+    plain = not (named or shard.is_part) and is_as_tensorflow(shard.compression)
     return plain and is_whole(shard.address)
 
 
