@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import tfio_store as tfs
+from tfio_store.dali import write_idx
 
 SHARDS = 8
 SCALARS = [f"i{k}" for k in range(5)] + [f"f{k}" for k in range(5)]
@@ -47,7 +48,7 @@ def write(what: str, count: int, folder: Path) -> None:
     with open(folder / "one.tfrecord", "wb") as one:  # which its workers share by an index
         for file in sorted((folder / "tfrecord").glob("train-*.tfrecord")):
             one.write(file.read_bytes())
-    tfs.write_idx(f"{folder}/one.tfrecord", f"{folder}/one.idx")
+    write_idx(f"{folder}/one.tfrecord", f"{folder}/one.idx")
     (folder / "tar").mkdir()
     for shard in range(SHARDS):
         with tarfile.open(folder / "tar" / f"{shard}.tar", "w") as tar:

@@ -29,7 +29,7 @@ FLOORS = (
     {"episodes", "_loader"},
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
-    {"cli", "_startup"},
+    {"cli", "results", "_startup"},
     {"", "__main__", "accelerate"},
 )
 """From the ground up; "" is the package itself. Rooms on one floor are siblings."""

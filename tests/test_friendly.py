@@ -157,7 +157,7 @@ def test_no_name_sends_orders_to_a_terminal(tmp_path: Path) -> None:
     texts.append(str(tfs.verify(url)))
     with pytest.raises(tfs.DataLossError) as caught:
         list(tfs.RecordReader(url))
-    with pytest.warns(tfs.DataLossWarning) as warned:
+    with pytest.warns(tfs.errors.DataLossWarning) as warned:
         list(tfs.RecordReader(url, on_corrupt="skip"))
     texts += [str(caught.value), *(str(each.message) for each in warned)]
     for text in texts:

@@ -109,7 +109,7 @@ def test_the_ops_errors_do_not_tell_the_signature(
 
 def test_damage_is_told_without_the_signature(url: str) -> None:
     damaged = tfs.RecordReader(url, max_record_bytes=1)
-    with pytest.raises(tfs.RecordTooLargeError) as caught:
+    with pytest.raises(tfs.errors.RecordTooLargeError) as caught:
         list(damaged)
     assert "part.tfrecord" in str(caught.value)
     assert "0123456789abcdef" not in str(caught.value)

@@ -18,16 +18,16 @@ from tfio_store.dataset.resolver import Resolver
 from tfio_store.storage import Retry, Storage, open_store, storage as opening
 
 NO_STORAGE = {
-    "Conversion", "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff",
-    "DatasetInfo", "DatasetManifest", "DatasetStats", "Diagnosis", "Examples", "Feature",
-    "FeatureStats", "Finding", "Leftovers", "LocalCache", "ManifestError", "Mixture",
-    "NoRecordsError", "Nullable",
-    "Partition", "Progress", "ProgressBar", "Ragged",
-    "RecordBatch", "RecordTooLargeError", "ReplacedError", "Report",
-    "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion",
-    "Slice", "Storage", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
+     "CorruptRecordError", "DataLossError",
+     "DatasetManifest",    "Feature",
+       "LocalCache", "ManifestError",
+     "Nullable",
+    "Partition",  "ProgressBar", "Ragged",
+    "RecordBatch",  "ReplacedError",
+    "Retry", "Schema", "SchemaError",    "SkippedRegion",
+     "Storage", "TFIOStoreError",   "TruncatedRecordError",
     "accelerate",
-    "UncertainCommitError", "VerifyReport", "backend", "crc32c",
+      "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
     "encode_image", "encode_sequence_example", "masked_crc32c", "mix_datasets", "reshard_state",
     "slice",
@@ -94,11 +94,6 @@ def index(url: str, **options: Any) -> None:
     tfs.build_index(f"{url}/raw", f"{url}/name", **options)
 
 
-def write_idx(url: str, **options: Any) -> None:
-    write_one(f"{url}/raw")
-    tfs.write_idx(f"{url}/raw", f"{url}/raw.idx", **options)
-
-
 CALLS: dict[str, Callable[..., object]] = {
     "EpisodeWriter": write_episodes,
     "Episodes": read_episodes,
@@ -113,11 +108,9 @@ CALLS: dict[str, Callable[..., object]] = {
     "build_index": index,
     "clean": lambda url, **o: tfs.clean(url, **o),
     "count": lambda url, **o: tfs.count(url, **o),
-    "count_shards": lambda url, **o: tfs.count_shards(url, **o),
     "convert": lambda url, **o: tfs.convert(url, f"{url}.jsonl", **o),
     "copy": lambda url, **o: tfs.copy(url, f"{url}-new", num_shards=1, **o),
     "diff": lambda url, **o: tfs.diff(url, url, **o),
-    "diagnose": lambda url, **o: tfs.diagnose(url, **o),
     "info": lambda url, **o: tfs.info(url, **o),
     "infer_schema": lambda url, **o: tfs.infer_schema(url, **o),
     "iter_tables": lambda url, **o: tfs.iter_tables(url, **o).read_all(),
@@ -132,7 +125,6 @@ CALLS: dict[str, Callable[..., object]] = {
     "save": save,
     "stats": lambda url, **o: tfs.stats(url, **o),
     "verify": lambda url, **o: tfs.verify(url, **o),
-    "write_idx": write_idx,
     "write_table": lambda url, **o: tfs.write_table({"x": [1, 2]}, f"{url}-new", **o),
     "write_tfds": lambda url, **o: tfs.write_tfds(f"{url}-new", [{"x": 1}], {"x": "int64"}, **o),
 }

@@ -43,7 +43,7 @@ def test_the_error_names_the_argument(url: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [tfs.count, tfs.count_shards, tfs.stats, tfs.verify, tfs.report, tfs.ShardedWriter],
+    [tfs.count, tfs.stats, tfs.verify, tfs.report, tfs.ShardedWriter],
     ids=lambda call: call.__name__,
 )
 def test_progress_is_a_function(url: str, call: Any) -> None:

@@ -24,27 +24,22 @@ import os as _os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfio_store import errors as errors, storage as storage
-    from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
-    from tfio_store.dataset.slice import Slice, slice  # noqa: A004 - read as tfs.slice
+    from tfio_store import errors as errors, results as results, storage as storage
+    from tfio_store.dataset.manifest import DatasetManifest
+    from tfio_store.dataset.slice import slice  # noqa: A004 - read as tfs.slice
     from tfio_store.dataset.source import open  # noqa: A004 - read as tfs.open
     from tfio_store.episodes.episodes import Episodes
     from tfio_store.episodes.writer import EpisodeWriter, write_tfds
     from tfio_store.errors import (
         CorruptRecordError,
         DataLossError,
-        DataLossWarning,
         ManifestError,
-        NoRecordsError,
-        RecordTooLargeError,
         ReplacedError,
         SchemaError,
         TFIOStoreError,
         TruncatedRecordError,
-        UncertainCommitError,
     )
     from tfio_store.example import (
-        Examples,
         Nullable,
         Ragged,
         backend,
@@ -57,29 +52,27 @@ if TYPE_CHECKING:
     from tfio_store.example.feature import Feature
     from tfio_store.example.kinds import encode_image
     from tfio_store.example.schema import Schema
-    from tfio_store.maintain.build_index import build_index, write_idx
-    from tfio_store.maintain.clean import Leftovers, clean
+    from tfio_store.maintain.build_index import build_index
+    from tfio_store.maintain.clean import clean
     from tfio_store.maintain.copy import copy, salvage
-    from tfio_store.maintain.diff import DatasetDiff, diff
-    from tfio_store.maintain.doctor import Diagnosis, diagnose
-    from tfio_store.maintain.info import DatasetInfo, ShardFacts, info
-    from tfio_store.maintain.verify import VerifyReport, verify
-    from tfio_store.read.mixture import Mixture, mix
+    from tfio_store.maintain.diff import diff
+    from tfio_store.maintain.info import info
+    from tfio_store.maintain.verify import verify
+    from tfio_store.read.mixture import mix
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
     from tfio_store.read.reshard import reshard_state
     from tfio_store.records.framing import RecordBatch, crc32c, masked_crc32c
     from tfio_store.records.recovery import SkippedRegion
-    from tfio_store.show.model import Finding
-    from tfio_store.show.report import Report, report
+    from tfio_store.show.report import report
     from tfio_store.storage import LocalCache, Retry, Storage
     from tfio_store.tables.arrow_dataset import arrow_dataset
-    from tfio_store.tables.convert import Conversion, convert
-    from tfio_store.tables.count import ShardCount, count, count_shards
+    from tfio_store.tables.convert import convert
+    from tfio_store.tables.count import count
     from tfio_store.tables.infer import infer_schema
     from tfio_store.tables.partitions import Partition, partitions
     from tfio_store.tables.read_table import iter_tables, read_table
-    from tfio_store.tables.stats import DatasetStats, FeatureStats, stats
+    from tfio_store.tables.stats import stats
     from tfio_store.tables.write_table import write_table
     from tfio_store.tf.accelerate import accelerate
     from tfio_store.tf.dataset.dataset import TFRecordDataset
@@ -88,63 +81,39 @@ if TYPE_CHECKING:
     from tfio_store.tf.mixing import mix_datasets
     from tfio_store.tf.save_load import load, save
     from tfio_store.write.file_writer import TFRecordWriter
-    from tfio_store.write.progress import Progress, ProgressBar
+    from tfio_store.write.progress import ProgressBar
     from tfio_store.write.sharded_writer import ShardedWriter
-    from tfio_store.write.task import TaskResult, TaskWriter
     from tfio_store.write.write_job import WriteJob
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Conversion",
     "CorruptRecordError",
     "DataLossError",
-    "DataLossWarning",
-    "DatasetDiff",
-    "DatasetInfo",
     "DatasetManifest",
-    "DatasetStats",
-    "Diagnosis",
     "EpisodeWriter",
     "Episodes",
-    "Examples",
     "Feature",
-    "FeatureStats",
-    "Finding",
-    "Leftovers",
     "LocalCache",
     "ManifestError",
-    "Mixture",
-    "NoRecordsError",
     "Nullable",
     "Partition",
-    "Progress",
     "ProgressBar",
     "Ragged",
     "RecordBatch",
     "RecordReader",
     "RecordSource",
-    "RecordTooLargeError",
     "ReplacedError",
-    "Report",
     "Retry",
     "Schema",
     "SchemaError",
-    "ShardCount",
-    "ShardFacts",
-    "ShardInfo",
     "ShardedWriter",
     "SkippedRegion",
-    "Slice",
     "Storage",
     "TFIOStoreError",
     "TFRecordDataset",
     "TFRecordWriter",
-    "TaskResult",
-    "TaskWriter",
     "TruncatedRecordError",
-    "UncertainCommitError",
-    "VerifyReport",
     "WriteJob",
     "accelerate",
     "arrow_dataset",
@@ -154,11 +123,9 @@ __all__ = [
     "convert",
     "copy",
     "count",
-    "count_shards",
     "crc32c",
     "decode_examples",
     "decode_sequence_examples",
-    "diagnose",
     "diff",
     "encode_example",
     "encode_examples",
@@ -183,60 +150,36 @@ __all__ = [
     "slice",
     "stats",
     "verify",
-    "write_idx",
     "write_table",
     "write_tfds",
 ]
 
 _HOMES = {
-    "Conversion": "tfio_store.tables.convert",
     "CorruptRecordError": "tfio_store.errors",
     "DataLossError": "tfio_store.errors",
-    "DataLossWarning": "tfio_store.errors",
-    "DatasetDiff": "tfio_store.maintain.diff",
-    "DatasetInfo": "tfio_store.maintain.info",
     "DatasetManifest": "tfio_store.dataset.manifest",
-    "DatasetStats": "tfio_store.tables.stats",
-    "Diagnosis": "tfio_store.maintain.doctor",
     "EpisodeWriter": "tfio_store.episodes.writer",
     "Episodes": "tfio_store.episodes.episodes",
-    "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
-    "FeatureStats": "tfio_store.tables.stats",
-    "Finding": "tfio_store.show.model",
-    "Leftovers": "tfio_store.maintain.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
-    "Mixture": "tfio_store.read.mixture",
-    "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
     "Partition": "tfio_store.tables.partitions",
-    "Progress": "tfio_store.write.progress",
     "ProgressBar": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",
     "RecordBatch": "tfio_store.records.framing",
     "RecordReader": "tfio_store.read.reader",
     "RecordSource": "tfio_store.read.record_source",
-    "RecordTooLargeError": "tfio_store.errors",
     "ReplacedError": "tfio_store.errors",
-    "Report": "tfio_store.show.report",
     "Retry": "tfio_store.storage",
     "Schema": "tfio_store.example.schema",
     "SchemaError": "tfio_store.errors",
-    "ShardCount": "tfio_store.tables.count",
-    "ShardFacts": "tfio_store.maintain.info",
-    "ShardInfo": "tfio_store.dataset.manifest",
     "ShardedWriter": "tfio_store.write.sharded_writer",
     "SkippedRegion": "tfio_store.records.recovery",
-    "Slice": "tfio_store.dataset.slice",
     "Storage": "tfio_store.storage",
     "TFIOStoreError": "tfio_store.errors",
     "TFRecordWriter": "tfio_store.write.file_writer",
-    "TaskResult": "tfio_store.write.task",
-    "TaskWriter": "tfio_store.write.task",
     "TruncatedRecordError": "tfio_store.errors",
-    "UncertainCommitError": "tfio_store.errors",
-    "VerifyReport": "tfio_store.maintain.verify",
     "WriteJob": "tfio_store.write.write_job",
     "arrow_dataset": "tfio_store.tables.arrow_dataset",
     "backend": "tfio_store.example",
@@ -245,11 +188,9 @@ _HOMES = {
     "convert": "tfio_store.tables.convert",
     "copy": "tfio_store.maintain.copy",
     "count": "tfio_store.tables.count",
-    "count_shards": "tfio_store.tables.count",
     "crc32c": "tfio_store.records.framing",
     "decode_examples": "tfio_store.example",
     "decode_sequence_examples": "tfio_store.example",
-    "diagnose": "tfio_store.maintain.doctor",
     "diff": "tfio_store.maintain.diff",
     "encode_example": "tfio_store.example",
     "encode_examples": "tfio_store.example",
@@ -269,7 +210,6 @@ _HOMES = {
     "slice": "tfio_store.dataset.slice",
     "stats": "tfio_store.tables.stats",
     "verify": "tfio_store.maintain.verify",
-    "write_idx": "tfio_store.maintain.build_index",
     "write_table": "tfio_store.tables.write_table",
     "write_tfds": "tfio_store.episodes.writer",
 }
@@ -286,7 +226,7 @@ _TENSORFLOW = {
 }
 """Those that import TensorFlow."""
 
-_ROOMS = ("errors", "storage")
+_ROOMS = ("errors", "results", "storage")
 """Public modules."""
 
 _MOVED: dict[str, Any] = {}

@@ -16,13 +16,14 @@ from tfio_store.dataset.source import Source as AnySource
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.maintain.build_index import write_idx
 from tfio_store.read.order import generator
 from tfio_store.read.record_source import RecordSource
 from tfio_store.read.state import hold_to, versions_text
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 
-__all__ = ["source"]
+__all__ = ["source", "write_idx"]
 
 Even = Literal["pad", "drop"]
 

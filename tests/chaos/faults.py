@@ -61,7 +61,7 @@ def write_through_faults(
     return counts
 
 
-def clean(place: Place) -> tfs.Leftovers:
+def clean(place: Place) -> tfs.results.Leftovers:
     options: dict[str, Any] = {"older_than": 0, "keep_replaced": False}
     return tfs.clean(place.url(NAME), storage_options=place.storage_options, **options)
 

@@ -152,5 +152,5 @@ def read(way: str, asked: Asked) -> Seen:
             seen.error = error.with_traceback(None)
         if way == "tfdata":
             gc.collect()  # where an iterator is collected, TensorFlow waits for what it reads
-    seen.said += sum(issubclass(each.category, tfs.DataLossWarning) for each in told)
+    seen.said += sum(issubclass(each.category, tfs.errors.DataLossWarning) for each in told)
     return seen

@@ -107,7 +107,7 @@ def test_shuffling_keeps_the_number_of_shards(run: Run, local: Kept) -> None:
 
 
 def test_progress(local: Kept) -> None:
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     tfs.copy(local.url, local.place.url("copied"), num_shards=2, on_progress=told.append)
     assert (told[-1].records, told[-1].whole, told[-1].shards) == (30, 30, 2)
 

@@ -165,7 +165,7 @@ def test_clean_of_a_name_that_nothing_has(run: Run, place: Place, more: list[str
     assert "no dataset of this name (did you mean" in answer.err
     assert "/train?)" in answer.err
     assert answer.out == ""
-    assert tfs.clean(place.url("trian"), **where) == tfs.Leftovers((), (), ())
+    assert tfs.clean(place.url("trian"), **where) == tfs.results.Leftovers((), (), ())
 
 
 def test_clean_of_what_has_no_leftovers(run: Run, place: Place) -> None:

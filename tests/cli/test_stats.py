@@ -27,7 +27,7 @@ def test_every_kind_of_source(run: Run, kept: Kept) -> None:
     assert (name["least"], name["most"], name["looks_like"]) == (5, 6, "text")
 
 
-def of(tmp_path: Path, rows: list[dict[str, Any]]) -> dict[str, tfs.FeatureStats]:
+def of(tmp_path: Path, rows: list[dict[str, Any]]) -> dict[str, tfs.results.FeatureStats]:
     path = tmp_path / "f"
     path.write_bytes(framed([tfs.encode_example(row) for row in rows]))
     return tfs.stats(str(path)).features

@@ -313,7 +313,7 @@ def test_files_are_walked_within_the_limits_of_the_caller(tmp_path: Path, opener
     os.truncate(tmp_path / "f", len(whole) + (1 << 30) + 5)  # a hole
     part = tfs.slice(f"{tmp_path}/f", ":1")
     assert OPENERS[opener](part, max_record_bytes=2 << 30) == [b"5"]
-    with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes="):
+    with pytest.raises(tfs.errors.RecordTooLargeError, match="max_record_bytes="):
         OPENERS[opener](part)
 
 

@@ -186,7 +186,7 @@ def test_damaged_records_are_errors_or_are_skipped(tmp_path: Path) -> None:
     with pytest.raises(tfs.CorruptRecordError):
         read_tfrecords(tmp_path / "x").compute()
     found = read_tfrecords(tmp_path / "x", on_corrupt="skip")
-    with pytest.warns(tfs.DataLossWarning):
+    with pytest.warns(tfs.errors.DataLossWarning):
         assert found.compute()["record"].tolist() == [b"one", b"six"]
     assert not found.known_divisions
 

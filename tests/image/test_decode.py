@@ -85,7 +85,7 @@ def test_a_cut_image_is_an_error_or_zeros(kind: str) -> None:
     for stop in (0, 1, 13, 30, len(good) // 2):
         with pytest.raises(tfs.CorruptRecordError, match="image 1 of the batch"):
             image.decode([good, good[:stop]], size=(8, 8))
-        with pytest.warns(tfs.DataLossWarning, match="1 damaged image skipped"):
+        with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged image skipped"):
             found = image.decode([good, good[:stop]], size=(8, 8), on_corrupt="skip")
         assert found[0].any()
         assert not found[1].any()

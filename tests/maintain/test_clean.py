@@ -19,7 +19,7 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.storage import open_store
 
 
-def cleaned(place: Place, **options: Any) -> tfs.Leftovers:
+def cleaned(place: Place, **options: Any) -> tfs.results.Leftovers:
     options.setdefault("older_than", 0)
     return tfs.clean(place.url("ds/train"), storage_options=place.storage_options, **options)
 
@@ -72,10 +72,10 @@ def test_claims_are_read_in_the_order_of_their_names(
 
 
 def test_nothing_to_clean(place: Place) -> None:
-    assert cleaned(place) == tfs.Leftovers((), (), ())
+    assert cleaned(place) == tfs.results.Leftovers((), (), ())
     sharded(place).close()
     before = place.names()
-    assert cleaned(place) == tfs.Leftovers((), (), ())
+    assert cleaned(place) == tfs.results.Leftovers((), (), ())
     assert place.names() == before
 
 

@@ -42,7 +42,7 @@ FIRST = "train-00000-of-00003.tfrecord"
 
 class TestVerify:
     def test_sound(self, written: Place) -> None:
-        seen: list[tfs.Progress] = []
+        seen: list[tfs.results.Progress] = []
         report = tfs.verify(written.url("train"), on_progress=seen.append, **options(written))
         assert report.ok
         assert report.records == 3000

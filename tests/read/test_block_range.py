@@ -67,6 +67,6 @@ def test_damage_is_told_where_it_is_skipped(tmp_path: Path) -> None:
     (part,) = tfs.partitions(str(tmp_path / "f"))
     with pytest.raises(tfs.CorruptRecordError):
         list(BlockRange(part.dataset).batches(0, 1))
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged region"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged region"):
         found = list(BlockRange(part.dataset, on_corrupt="skip").batches(0, 1))
     assert sum(len(batch.records) for batch in found) == len(RECORDS) - 1

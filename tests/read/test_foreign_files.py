@@ -138,7 +138,7 @@ def test_a_flipped_bit_loses_what_is_between_two_checkpoints(indexed: str, share
     spoiled.parent.mkdir()
     spoiled.write_bytes(data)
     shutil.copy(stored.parent / f"_{stored.name}.checkpoints", spoiled.parent)
-    with pytest.warns(tfs.DataLossWarning):
+    with pytest.warns(tfs.errors.DataLossWarning):
         found = set(tfs.RecordReader(str(spoiled), on_corrupt="skip"))
 
     blocks = dataset.shards[0].blocks

@@ -341,7 +341,7 @@ def test_a_flipped_bit_loses_what_lies_between_two_checkpoints(
 
     with pytest.raises(tfs.DataLossError):
         list(tfs.RecordReader(path))
-    with pytest.warns(tfs.DataLossWarning):
+    with pytest.warns(tfs.errors.DataLossWarning):
         found = list(tfs.RecordReader(path, on_corrupt="skip"))
     assert found[:begin] == RECORDS[:begin]
     assert found[-(len(RECORDS) - end) :] == RECORDS[end:]

@@ -423,7 +423,7 @@ def test_a_stream_that_lost_bytes_is_read_on(tmp_path: Path) -> None:
     first, _ = equal_sizes(tmp_path, b"a", 1000)
     data = first.read_bytes()
     first.write_bytes(data[:500_000] + data[500_500:])
-    with pytest.warns(tfs.DataLossWarning):
+    with pytest.warns(tfs.errors.DataLossWarning):
         found = list(tfs.RecordReader(str(tmp_path / "train"), on_corrupt="skip"))
     assert len(found) == 6_000 - 1
 

@@ -185,7 +185,7 @@ def test_a_length_that_lies_takes_no_memory(tmp_path: Path) -> None:
     with pytest.raises(tfs.TruncatedRecordError):
         next(records)
     small = iter(tfs.RecordReader(str(tmp_path / "x"), max_record_bytes=500_000))
-    with pytest.raises(tfs.RecordTooLargeError, match="500000"):
+    with pytest.raises(tfs.errors.RecordTooLargeError, match="500000"):
         next(small)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.dali import write_idx
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.manifest import DatasetManifest
 
@@ -33,13 +34,13 @@ WALKS: dict[str, Callable[..., Any]] = {
     "shuffle": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shuffle(1).state(),
     "shard": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shard(0, 2).state(),
     "source": lambda url, folder, **limit: tfs.RecordSource(url, **limit),
-    "write_idx": lambda url, folder, **limit: tfs.write_idx(url, folder + "/idx", **limit),
+    "write_idx": lambda url, folder, **limit: write_idx(url, folder + "/idx", **limit),
 }
 
 
 @pytest.mark.parametrize("walk", WALKS)
 def test_a_raised_limit_reaches_the_walk(long: str, tmp_path: Path, walk: str) -> None:
-    with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes="):
+    with pytest.raises(tfs.errors.RecordTooLargeError, match="max_record_bytes="):
         WALKS[walk](long, str(tmp_path))
     WALKS[walk](long, str(tmp_path), max_record_bytes=2 << 30)
 
@@ -54,7 +55,7 @@ WHOLE = WALKS | {
 @pytest.mark.parametrize("walk", WHOLE)
 def test_a_lowered_limit_reaches_everything(tmp_path: Path, walk: str) -> None:
     (tmp_path / "x").write_bytes(framed([tfs.encode_example({"a": 1}), bytes(1000)]))
-    with pytest.raises(tfs.RecordTooLargeError):
+    with pytest.raises(tfs.errors.RecordTooLargeError):
         WHOLE[walk](str(tmp_path / "x"), str(tmp_path), max_record_bytes=500)
 
 
@@ -69,6 +70,6 @@ def test_an_index_that_claims_a_huge_block_is_not_believed(tmp_path: Path) -> No
     (tmp_path / shard.name).write_bytes(data)
     (tmp_path / "_t.index").write_bytes(manifest.index_bytes())
     (tmp_path / "_t.manifest.json").write_bytes(manifest.to_bytes())
-    with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes="):
+    with pytest.raises(tfs.errors.RecordTooLargeError, match="max_record_bytes="):
         list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 21))
     assert len(list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 24))) == 70

@@ -31,14 +31,14 @@ SOURCES = st.lists(st.tuples(LAYOUTS, st.sampled_from([1.0, 1.5, 4.0])), min_siz
 @contextmanager
 def mixed(
     sources: list[tuple[Layout, float]], *, seed: int = 0, stop: str = "all"
-) -> Iterator[tuple[tfs.Mixture, list[Dataset]]]:
+) -> Iterator[tuple[tfs.results.Mixture, list[Dataset]]]:
     with ExitStack() as stack:
         datasets = [stack.enter_context(laid_out(layout))[0] for layout, _ in sources]
         options = ReaderOptions(True, "raise", 64 << 20, 1 << 20)
         shared = [Shared(dataset) for dataset in datasets]
         choices = Choices(seed, tuple(weight for _, weight in sources))
         yield (
-            tfs.Mixture._made(
+            tfs.results.Mixture._made(
                 choices, stop, shared, options, MixedPosition.at_first(0, len(shared))
             ),
             datasets,
@@ -148,7 +148,7 @@ def test_resharded_epochs_lose_nothing(
     with mixed(sources) as (mixture, datasets):
         mixture = mixture.shuffle(5, window=1) if shuffled else mixture
 
-        def shares(count: int) -> list[tfs.Mixture]:
+        def shares(count: int) -> list[tfs.results.Mixture]:
             return [mixture.shard(index, count) for index in range(count)]
 
         total = sum(len(list(tfs.RecordReader.of(dataset))) for dataset in datasets)
@@ -266,7 +266,7 @@ class TestAnIndexThatCameLater:
         def names(records: Iterable[bytes]) -> list[bytes]:
             return [record[:5] for record in records]
 
-        def made() -> tfs.Mixture:
+        def made() -> tfs.results.Mixture:
             return tfs.mix(packed, stop=stop).shuffle(1, window=1)
 
         before = made()
@@ -374,7 +374,7 @@ class TestRefused:
         with pytest.raises(FileNotFoundError):
             tfs.mix({str(tmp_path / "none"): 1})
         with pytest.raises(TypeError, match=r"tfio_store\.mix"):
-            tfs.Mixture()
+            tfs.results.Mixture()
         with pytest.raises(ValueError, match="window="):
             tfs.mix(two).shuffle(1, window=0)
 

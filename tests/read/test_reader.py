@@ -210,7 +210,7 @@ class TestDamage:
         header = (1 << 60).to_bytes(8, "little")
         path = tmp_path / "liar"
         path.write_bytes(header + tfs.masked_crc32c(header).to_bytes(4, "little") + b"x" * 99)
-        with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes") as caught:
+        with pytest.raises(tfs.errors.RecordTooLargeError, match="max_record_bytes") as caught:
             list(tfs.RecordReader(path))
         assert (caught.value.path, caught.value.length) == (str(path), 1 << 60)
 
@@ -240,7 +240,7 @@ class TestDamage:
     def test_a_record_over_the_limit_in_a_stream(self, tmp_path: Path) -> None:
         path = tmp_path / "large"
         path.write_bytes(zlib.compress(framed([bytes(2 << 20)])))
-        with pytest.raises(tfs.RecordTooLargeError):
+        with pytest.raises(tfs.errors.RecordTooLargeError):
             list(tfs.RecordReader(path, max_record_bytes=1 << 20))
 
 

@@ -321,7 +321,7 @@ class TestDamage:
         found = opened(place, written(place, items), max_record_bytes=3000)
         long = next(i for i, record in enumerate(items) if len(record) > 3000)
         counted = Counted(place.open()[0], monkeypatch)
-        with pytest.raises(tfs.RecordTooLargeError, match="3000"):
+        with pytest.raises(tfs.errors.RecordTooLargeError, match="3000"):
             found[long]
         assert not counted.ranges
 

@@ -24,6 +24,7 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.vectors.make_vectors import golden, records
+from tfio_store.dali import write_idx
 from tfio_store.storage import open_store
 
 
@@ -227,7 +228,7 @@ class TestBuildIndex:
 class TestTextIndex:
     def test_round_trip(self, place: Place, items: list[bytes]) -> None:
         options: dict[str, Any] = {"storage_options": place.storage_options}
-        tfs.write_idx(place.url("s-2"), place.url("s-2.idx"), **options)
+        write_idx(place.url("s-2"), place.url("s-2.idx"), **options)
         lines = place.get("s-2.idx").decode().splitlines()
         assert len(lines) == 2000
         assert lines[0] == f"0 {len(items[1000]) + 16}"
@@ -240,7 +241,7 @@ class TestTextIndex:
         # in a process of its own: its protobufs have the names of TensorFlow's
         tool = [sys.executable, "-m", "tfrecord.tools.tfrecord2idx"]
         subprocess.run([*tool, str(golden("sizes")), str(tmp_path / "theirs")], check=True)
-        tfs.write_idx(str(golden("sizes")), str(tmp_path / "ours"))
+        write_idx(str(golden("sizes")), str(tmp_path / "ours"))
         assert (tmp_path / "ours").read_text() == (tmp_path / "theirs").read_text()
 
     @pytest.mark.parametrize(

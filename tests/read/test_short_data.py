@@ -126,7 +126,7 @@ def test_a_manifest_that_claims_fewer_bytes(tmp_path: Path, nbytes: int, policy:
         tfs.RecordSource(place.url("train"))
     for arrange in (list, lambda reader: sorted(reader.shuffle(1))):
         if policy == "skip" and nbytes > 100_000:
-            with pytest.warns(tfs.DataLossWarning):
+            with pytest.warns(tfs.errors.DataLossWarning):
                 found = arrange(tfs.RecordReader(place.url("train"), on_corrupt=policy))
             assert found == RECORDS[:2_500]
         else:

@@ -33,7 +33,7 @@ def said(reader: tfs.RecordReader, count: int | None = None) -> list[str]:
         with reader:
             for _ in zip(range(10**9 if count is None else count), reader, strict=False):
                 pass
-    return [str(each.message) for each in caught if each.category is tfs.DataLossWarning]
+    return [str(each.message) for each in caught if each.category is tfs.errors.DataLossWarning]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -73,7 +73,7 @@ def test_who_stops_early_is_told_too(tmp_path: Path) -> None:
 
 def test_a_reader_that_is_dropped_says_it(tmp_path: Path) -> None:
     reader = tfs.RecordReader(damaged(tmp_path / "a", 0.1), on_corrupt="skip")
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged region skipped"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged region skipped"):
         each = iter(reader)
         for _ in range(1000):
             next(each)
@@ -83,7 +83,7 @@ def test_a_reader_that_is_dropped_says_it(tmp_path: Path) -> None:
 
 def test_the_warning_points_at_the_line_that_reads(tmp_path: Path) -> None:
     path = damaged(tmp_path / "a", 0.1)
-    with pytest.warns(tfs.DataLossWarning) as caught:
+    with pytest.warns(tfs.errors.DataLossWarning) as caught:
         list(tfs.RecordReader(path, on_corrupt="skip"))
         list(tfs.mix({path: 1}, on_corrupt="skip"))
         tfs.RecordReader(path, on_corrupt="skip").shuffle(1).state()

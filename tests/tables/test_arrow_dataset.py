@@ -155,7 +155,7 @@ def test_no_rows(tmp_path: Path) -> None:
     assert dataset.to_table(filter=pc.field("n") > 1).equals(TABLE[:0])
     assert (dataset.count_rows(), list(dataset.to_batches())) == (0, [])
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(tfs.NoRecordsError, match="infer a schema"):
+    with pytest.raises(tfs.errors.NoRecordsError, match="infer a schema"):
         tfs.arrow_dataset(tmp_path / "empty")
 
 

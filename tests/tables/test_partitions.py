@@ -310,7 +310,7 @@ def test_damage_is_told_with_its_place_or_skipped(tmp_path: Path, codec: str | N
     assert list(found[2].reader()) == whole[last:]
     with pytest.raises(tfs.CorruptRecordError, match=str(path)):
         list(found[1].reader())
-    with pytest.warns(tfs.DataLossWarning, match="skipped"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="skipped"):
         sound = list(found[1].reader(on_corrupt="skip"))
     mine = whole[first:last]
     assert set(sound) < set(mine)

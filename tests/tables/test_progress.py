@@ -13,7 +13,7 @@ from tests.support.framed import framed
 def test_an_index(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"f{n}").write_bytes(framed([b"x"] * (n + 1)))
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     tfs.build_index(str(tmp_path / "f*"), on_progress=told.append)
     assert [(one.records, one.nbytes, one.shards) for one in told] == [
         (1, 17, 1), (3, 51, 2), (6, 102, 3),
@@ -21,7 +21,7 @@ def test_an_index(tmp_path: Path) -> None:
 
 
 def test_a_table(tmp_path: Path) -> None:
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     table = {"x": [1, 2, 3]}
     tfs.write_table(table, str(tmp_path / "t"), num_shards=1, on_progress=told.append)
     assert (told[-1].records, told[-1].shards) == (3, 1)
@@ -31,7 +31,7 @@ def test_a_table(tmp_path: Path) -> None:
 def test_a_dataset_of_tensors(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     tfs.save(tf.data.Dataset.range(5), str(tmp_path / "t"), on_progress=told.append)
     assert (told[-1].records, told[-1].shards) == (5, 1)
 
@@ -39,7 +39,7 @@ def test_a_dataset_of_tensors(tmp_path: Path) -> None:
 def test_a_count(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"f{n}").write_bytes(framed([b"x"] * (n + 1)))
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     assert tfs.count(str(tmp_path / "f*"), on_progress=told.append) == 6
     assert [(one.records, one.nbytes, one.shards, one.whole_shards) for one in told] == [
         (1, 17, 1, 3), (3, 51, 2, 3), (6, 102, 3, 3),
@@ -50,6 +50,6 @@ def test_a_count(tmp_path: Path) -> None:
 def test_a_comparison(tmp_path: Path, ordered: bool) -> None:
     url = str(tmp_path / "t")
     tfs.write_table({"x": [1, 2, 3]}, url, num_shards=2)
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     assert tfs.diff(url, url, ordered=ordered, on_progress=told.append).same
     assert (told[-1].records, told[-1].whole) == (3, 3)

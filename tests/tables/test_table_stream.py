@@ -13,7 +13,6 @@ import tfio_store as tfs
 from tests.support.examples import entry, wire_example
 from tfio_store import (
     CorruptRecordError,
-    DataLossWarning,
     Feature,
     SchemaError,
     ShardedWriter,
@@ -24,6 +23,7 @@ from tfio_store import (
     read_table,
     write_table,
 )
+from tfio_store.errors import DataLossWarning
 
 ROWS = 5000
 TABLE = pa.table(

@@ -19,7 +19,7 @@ BIG = 18446744073709551615
 ODD = 2**53 + 1
 
 
-def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.Examples:
+def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.results.Examples:
     """What the file's text becomes."""
     source, target = tmp_path / f"f.{form}", str(tmp_path / "train")
     source.write_text(text, encoding="utf-8")
@@ -27,7 +27,7 @@ def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.Examples:
     return tfs.read_table(target)
 
 
-def made_of(tmp_path: Path, form: str, *texts: str, **how: Any) -> tfs.Examples:
+def made_of(tmp_path: Path, form: str, *texts: str, **how: Any) -> tfs.results.Examples:
     """What several files become together."""
     target = str(tmp_path / "train")
     sources = [tmp_path / f"f{number}.{form}" for number in range(len(texts))]
@@ -298,7 +298,7 @@ def test_many_names_end_a_piece() -> None:
     assert max(rows * len(columns) for rows, columns in found) < 5_000_000
 
 
-def there_and_back(tmp_path: Path, table: Any, **how: Any) -> tfs.Examples:
+def there_and_back(tmp_path: Path, table: Any, **how: Any) -> tfs.results.Examples:
     """What comes back of a table that goes through JSON lines."""
     first, text, second = str(tmp_path / "a"), str(tmp_path / "a.jsonl"), str(tmp_path / "b")
     tfs.write_table(table, first, num_shards=1, exact=True)

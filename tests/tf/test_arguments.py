@@ -130,10 +130,12 @@ def test_what_is_skipped_is_said(tmp_path: Path, indexed: bool) -> None:
     data[300_000] ^= 1
     (tmp_path / "f").write_bytes(data)
     source = str(tmp_path / ("set" if indexed else "f"))
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged region skipped, .* bytes") as caught:
+    with pytest.warns(
+        tfs.errors.DataLossWarning, match="1 damaged region skipped, .* bytes"
+    ) as caught:
         found = list(tfs.TFRecordDataset(source, on_corrupt="skip", memory_budget=1 << 30))
     assert len(found) == len(records) - 1
-    assert len([each for each in caught if each.category is tfs.DataLossWarning]) == 1
+    assert len([each for each in caught if each.category is tfs.errors.DataLossWarning]) == 1
 
 
 def test_a_file_without_any_record_is_an_error_though_damage_is_skipped(tmp_path: Path) -> None:

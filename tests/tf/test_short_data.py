@@ -54,7 +54,7 @@ def test_without_its_index(tmp_path: Path, options: dict[str, Any]) -> None:
     manifest.write_text(json.dumps(document | {"index": None}))
     with pytest.raises(tfs.TruncatedRecordError, match=f"its manifest.*{2_500 * FRAME}"):
         tfs.TFRecordDataset(url, **options)
-    with pytest.warns(tfs.DataLossWarning, match="its manifest"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="its manifest"):
         assert outcome(lambda: tfs.TFRecordDataset(url, on_corrupt="skip")) == Outcome(
             RECORDS[:2_500]
         )
@@ -90,4 +90,4 @@ def test_blocks_that_are_missing_are_skipped_with_a_word(
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             found = outcome(lambda dataset=dataset: dataset)
-        assert found.error or any(issubclass(w.category, tfs.DataLossWarning) for w in told)
+        assert found.error or any(issubclass(w.category, tfs.errors.DataLossWarning) for w in told)

@@ -64,7 +64,9 @@ def said(read: Callable[[], Any]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         read()
-    return sorted(str(each.message) for each in caught if each.category is tfs.DataLossWarning)
+    return sorted(
+        str(each.message) for each in caught if each.category is tfs.errors.DataLossWarning
+    )
 
 
 def generation(folder: Path, letter: bytes, size: int, codec: str | None) -> list[Path]:
@@ -163,7 +165,7 @@ def test_a_share_is_told_of_while_it_waits(tmp_path: Path, monkeypatch: pytest.M
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         count(tfs.TFRecordDataset(str(tmp_path / "t"), on_corrupt="skip", shard=(2, 0)))
-        while not any(each.category is tfs.DataLossWarning for each in caught):
+        while not any(each.category is tfs.errors.DataLossWarning for each in caught):
             time.sleep(0.01)
 
 

@@ -430,7 +430,7 @@ def test_a_damaged_record(sources: dict[str, str], tmp_path: Path, options: Any)
     (tmp_path / "f").write_bytes(data)
     path = str(tmp_path / "f")
     skipping = tfs.TFRecordDataset(path, schema=SCHEMA, batch_size=20, on_corrupt="skip", **options)
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged region skipped"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged region skipped"):
         assert difference(by_id(rows(skipping)), ROWS[:100] + ROWS[101:300]) is None
     with pytest.raises(tf.errors.DataLossError, match="checksum of a record's data"):
         rows(tfs.TFRecordDataset(path, schema=SCHEMA, batch_size=20, **options))

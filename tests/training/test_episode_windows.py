@@ -247,7 +247,7 @@ def test_damage_names_the_episode_in_the_training_process(damaged: str, workers:
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_damaged_episodes_are_skipped_with_a_word(damaged: str, batch_size: int | None) -> None:
     dataset = EpisodeWindows(windows_of(damaged), batch_size=batch_size, on_corrupt="skip")
-    with pytest.warns(tfs.DataLossWarning, match="episode 2: .*left out") as told:
+    with pytest.warns(tfs.errors.DataLossWarning, match="episode 2: .*left out") as told:
         found = list(dataset)
     assert len([each for each in told if "episode 2" in str(each.message)]) == 1
     episodes = torch.cat([batch["episode_index"].reshape(-1) for batch in found]).tolist()

@@ -77,7 +77,7 @@ def test_a_damaged_image_is_named_and_others_are_given(tmp_path: Path) -> None:
         list(rows.batch(3).to_iter_dataset())
     with pytest.raises(tfs.CorruptRecordError):
         list(stream(url, images=IMAGES))
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged image skipped"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged image skipped"):
         found = list(stream(url, images=IMAGES, on_corrupt="skip").batch(5))
     dark = {int(x): not p.any() for b in found for x, p in zip(b["x"], b["image"], strict=True)}
     assert dark == {x: x == 5 for x in range(COUNT)}

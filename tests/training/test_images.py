@@ -84,7 +84,7 @@ def test_worker_processes(tmp_path: Path, start: str) -> None:
 def test_zeros_stand_for_a_damaged_image(tmp_path: Path) -> None:
     url = written(tmp_path, damaged=5)
     dataset = TFRecordIterable(url, batch_size=10, images={"image": (8, 9)}, on_corrupt="skip")
-    with pytest.warns(tfs.DataLossWarning, match="1 damaged image skipped"):
+    with pytest.warns(tfs.errors.DataLossWarning, match="1 damaged image skipped"):
         (batch,) = dataset
     assert [bool(image.any()) for image in batch["image"]] == [x != 5 for x in range(10)]
     assert batch["x"].tolist() == list(range(10))

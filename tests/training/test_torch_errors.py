@@ -73,7 +73,7 @@ def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
     reader = dataset._reader.value
     assert isinstance(reader, tfs.RecordReader)
     object.__setattr__(reader._traversal.options, "max_record_bytes", 1000)
-    with pytest.raises(tfs.RecordTooLargeError) as caught:
+    with pytest.raises(tfs.errors.RecordTooLargeError) as caught:
         list(loader(dataset, 1))
     assert (caught.value.length, caught.value.limit) == (5000, 1000)
 

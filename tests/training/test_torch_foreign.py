@@ -58,7 +58,7 @@ def test_damage_is_skipped_with_a_word(tmp_path: Path, workers: int) -> None:
     if workers:
         found = records(dataset, workers)
     else:
-        with pytest.warns(tfs.DataLossWarning):
+        with pytest.warns(tfs.errors.DataLossWarning):
             found = records(dataset, workers)
     assert sorted(found, key=int) == RECORDS[:20] + RECORDS[22:]
 

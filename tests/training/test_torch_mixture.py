@@ -19,7 +19,7 @@ FIRST, SECOND = range(900), range(10_000, 10_300)
 
 
 @pytest.fixture
-def mixture(tmp_path: Path) -> tfs.Mixture:
+def mixture(tmp_path: Path) -> tfs.results.Mixture:
     weights = {}
     for name, numbers, weight in (("a", FIRST, 3.0), ("b", SECOND, 1.0)):
         url = str(tmp_path / name)
@@ -37,7 +37,7 @@ def batches_of(batches: object) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_ranks_have_the_same_number_of_batches(mixture: tfs.Mixture, workers: int) -> None:
+def test_ranks_have_the_same_number_of_batches(mixture: tfs.results.Mixture, workers: int) -> None:
     ranks = []
     for rank in range(2):
         dataset = TFRecordIterable(
@@ -53,7 +53,7 @@ def test_ranks_have_the_same_number_of_batches(mixture: tfs.Mixture, workers: in
     assert abs(share - 128) <= 4
 
 
-def test_it_resumes_in_mid_epoch(mixture: tfs.Mixture) -> None:
+def test_it_resumes_in_mid_epoch(mixture: tfs.results.Mixture) -> None:
     whole = batches_of(TFRecordIterable(mixture, batch_size=50, shuffle=True))
     for at in (0, 1, 5, len(whole) - 1):
         dataset = TFRecordIterable(mixture, batch_size=50, shuffle=True)
@@ -64,7 +64,7 @@ def test_it_resumes_in_mid_epoch(mixture: tfs.Mixture) -> None:
         assert batches_of(other) == whole[at:]
 
 
-def test_it_goes_on_with_other_ranks(mixture: tfs.Mixture) -> None:
+def test_it_goes_on_with_other_ranks(mixture: tfs.results.Mixture) -> None:
     def ranks(count: int) -> list[TFRecordIterable]:
         return [
             TFRecordIterable(mixture, batch_size=20, even="pad", rank=rank, world_size=count)
@@ -85,12 +85,12 @@ def test_it_goes_on_with_other_ranks(mixture: tfs.Mixture) -> None:
     assert set(seen) == {*FIRST, *SECOND}
 
 
-def test_options_of_the_reader_belong_to_the_mixture(mixture: tfs.Mixture) -> None:
+def test_options_of_the_reader_belong_to_the_mixture(mixture: tfs.results.Mixture) -> None:
     with pytest.raises(ValueError, match=r"verify= is not for a mixture: pass it to tfio_store"):
         TFRecordIterable(mixture, verify=False)
 
 
-def test_sources_of_two_schemas(mixture: tfs.Mixture, tmp_path: Path) -> None:
+def test_sources_of_two_schemas(mixture: tfs.results.Mixture, tmp_path: Path) -> None:
     tfs.write_table({"y": [1.0]}, str(tmp_path / "c"))
     both = tfs.mix({str(tmp_path / "a"): 1, str(tmp_path / "c"): 1})
     with pytest.raises(ValueError, match=r"different schemas: pass schema="):

@@ -42,7 +42,7 @@ def lost(put: Callable[[], Any]) -> Any:
 # Copies of a job
 
 
-def committed_job(place: Place) -> tuple[tfs.WriteJob, tfs.WriteJob, list[tfs.ShardInfo]]:
+def committed_job(place: Place) -> tuple[tfs.WriteJob, tfs.WriteJob, list[tfs.results.ShardInfo]]:
     job = job_at(place)
     copy = pickle.loads(pickle.dumps(job))
     infos = [task(job, shard) for shard in range(3)]
@@ -114,7 +114,7 @@ def test_two_copies_commit_at_once_and_one_dataset_lands(place: Place) -> None:
     infos = [[task(job, shard) for shard in range(3)] for _ in copies]
     found: list[bytes] = []
 
-    def commit(copy: tfs.WriteJob, infos: list[tfs.ShardInfo]) -> None:
+    def commit(copy: tfs.WriteJob, infos: list[tfs.results.ShardInfo]) -> None:
         found.append(copy.commit(infos).to_bytes())
 
     threads = [

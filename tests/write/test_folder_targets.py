@@ -147,6 +147,6 @@ def test_clean_of_a_dataset_beside_a_folder_of_its_name(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     sharded(place, "data", num_shards=1).close()
     filled(place)
-    assert tfs.clean(place.url("data")) == tfs.Leftovers((), (), ())
+    assert tfs.clean(place.url("data")) == tfs.results.Leftovers((), (), ())
     shutil.rmtree(tmp_path / "data")
-    assert tfs.clean(place.url("data")) == tfs.Leftovers((), (), ())
+    assert tfs.clean(place.url("data")) == tfs.results.Leftovers((), (), ())

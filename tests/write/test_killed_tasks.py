@@ -72,11 +72,11 @@ def begun(job: tfs.WriteJob, task: int, how: str = "succeeds") -> tuple[Any, Con
     return process, ours
 
 
-def ended(worker: tuple[Any, Connection]) -> tfs.TaskResult | None:
+def ended(worker: tuple[Any, Connection]) -> tfs.results.TaskResult | None:
     """What it reports; None if it has died or failed."""
     process, connection = worker
     try:
-        result: tfs.TaskResult | None = connection.recv()
+        result: tfs.results.TaskResult | None = connection.recv()
     except EOFError:
         result = None
     process.join()

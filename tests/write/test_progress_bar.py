@@ -85,4 +85,4 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
         def close(self) -> None: ...
 
     monkeypatch.setattr("tqdm.auto.tqdm", tqdm_notebook)
-    tfs.ProgressBar()(tfs.Progress(records=1, nbytes=1, whole=2, shards=1, whole_shards=1))
+    tfs.ProgressBar()(tfs.results.Progress(records=1, nbytes=1, whole=2, shards=1, whole_shards=1))

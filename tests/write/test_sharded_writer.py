@@ -290,16 +290,16 @@ def test_other_wrong_arguments(tmp_path: Path, s3: Place) -> None:
 
 
 def test_progress_is_told_as_blocks_fill_and_shards_land(tmp_path: Path) -> None:
-    told: list[tfs.Progress] = []
+    told: list[tfs.results.Progress] = []
     with sharded(Place(str(tmp_path)), on_progress=told.append) as writer:
         writer.write_batch([bytes(1000)] * 20_000)
     assert [p.records for p in told] == sorted(p.records for p in told)
-    assert told[-1] == tfs.Progress(records=20_000, nbytes=20_000 * 1016, shards=4)
+    assert told[-1] == tfs.results.Progress(records=20_000, nbytes=20_000 * 1016, shards=4)
     assert len(told) > 8
 
 
 def test_an_exception_in_on_progress_reaches_the_caller(tmp_path: Path) -> None:
-    def fail(_: tfs.Progress) -> None:
+    def fail(_: tfs.results.Progress) -> None:
         raise RuntimeError("in on_progress")
 
     with pytest.raises(RuntimeError, match="in on_progress"):

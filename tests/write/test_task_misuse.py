@@ -41,7 +41,7 @@ def test_an_abort_inside_the_context_leaves_it_quietly(job: tfs.WriteJob, tmp_pa
 )
 @pytest.mark.parametrize("written", [0, 1])
 def test_a_forked_child_can_not_use_its_parents_writer(
-    job: tfs.WriteJob, use: Callable[[tfs.TaskWriter], object], written: int
+    job: tfs.WriteJob, use: Callable[[tfs.results.TaskWriter], object], written: int
 ) -> None:
     writer = job.open()
     writer.write_batch([b"one"] * written)

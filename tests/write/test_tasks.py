@@ -37,7 +37,7 @@ def records_of(task: int) -> list[bytes]:
     return [b"%d:%d" % (task, i) for i in range(50)]
 
 
-def run(job: tfs.WriteJob, task: int) -> tfs.TaskResult:
+def run(job: tfs.WriteJob, task: int) -> tfs.results.TaskResult:
     return job.write(records_of(task), order=task)
 
 
@@ -166,7 +166,7 @@ def test_any_order_of_results(local: Place, orders: list[Any]) -> None:
     results = [job.write([repr(order).encode()], order=order) for order in orders]
     random.Random(1).shuffle(results)
     messages = [json.dumps(result.to_json()) for result in results]
-    job.commit(tfs.TaskResult.from_json(json.loads(message)) for message in messages)
+    job.commit(tfs.results.TaskResult.from_json(json.loads(message)) for message in messages)
     assert read(local, "ds/train") == [repr(order).encode() for order in orders]
 
 
@@ -321,7 +321,7 @@ def test_a_result_survives_messages(order: Any, shard_bytes: int, sizes: list[in
     job.abort()
     for other in (
         pickle.loads(pickle.dumps(result)),
-        tfs.TaskResult.from_json(json.loads(json.dumps(result.to_json()))),
+        tfs.results.TaskResult.from_json(json.loads(json.dumps(result.to_json()))),
     ):
         assert other == result
         assert other.num_records == len(sizes)
@@ -355,11 +355,11 @@ def test_a_damaged_result_is_refused(local: Place) -> None:
     for old, new in damage:
         assert old in good
         with pytest.raises(ValueError, match="no TaskResult"):
-            tfs.TaskResult.from_json(json.loads(good.replace(old, new)))
+            tfs.results.TaskResult.from_json(json.loads(good.replace(old, new)))
     others: list[Any] = [[], None, 7]
     for other in others:
         with pytest.raises(ValueError, match="no TaskResult"):
-            tfs.TaskResult.from_json(other)
+            tfs.results.TaskResult.from_json(other)
 
 
 @pytest.mark.filterwarnings("ignore:two attempts have the order")
@@ -367,8 +367,8 @@ def test_a_damaged_result_is_refused(local: Place) -> None:
 def test_ordering_is_that_of_a_plain_model(given_: list[tuple[int, int]]) -> None:
     """Sort by order; of equal ones the first."""
     results = [
-        tfs.TaskResult("job", f"{i}", order, tuple(
-            tfs.ShardInfo(f"{i}-{number}", 1, 1, 0) for number in range(shards)
+        tfs.results.TaskResult("job", f"{i}", order, tuple(
+            tfs.results.ShardInfo(f"{i}-{number}", 1, 1, 0) for number in range(shards)
         ))
         for i, (order, shards) in enumerate(given_)
     ]  # fmt: skip

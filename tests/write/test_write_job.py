@@ -27,7 +27,7 @@ def records_of(shard: int) -> list[bytes]:
     return [b"%d:%d" % (shard, i) for i in range(100)]
 
 
-def task(job: tfs.WriteJob, shard: int) -> tfs.ShardInfo:
+def task(job: tfs.WriteJob, shard: int) -> tfs.results.ShardInfo:
     return job.write_shard(shard, records_of(shard))
 
 

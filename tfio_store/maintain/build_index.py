@@ -346,7 +346,8 @@ def write_idx(
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
         ...     writer.write_batch([b"one", b"three"])
-        >>> tfs.write_idx("a.tfrecord", "a.idx")
+        >>> from tfio_store.dali import write_idx
+        >>> write_idx("a.tfrecord", "a.idx")
         >>> open("a.idx").read()
         '0 19\n19 21\n'
     """

@@ -6,17 +6,14 @@ import glob
 import os
 import platform
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from tfio_store.example import backend as running_backend
 from tfio_store.records._pure_batch import crc32c as by_google
 from tfio_store.records.compression import CODECS, codec_name
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import Storage, Store
-from tfio_store.storage.storage import given_storage
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -47,11 +44,6 @@ class Diagnosis:
             A missing bucket looks as an empty one does. None if no URL was asked for.
         conditional (bool | None): Whether its store decides conditional writes, so that two writers
             never harm each other. None if no URL was asked for.
-
-    Example:
-        >>> found = tfs.diagnose()
-        >>> found.packages["tfio_store"] == tfs.__version__, "GZIP" in found.codecs
-        (True, True)
     """
 
     python: str
@@ -71,7 +63,6 @@ class Diagnosis:
 def diagnose(
     url: str | os.PathLike[str] | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
 ) -> Diagnosis:
     """List what this machine has of what the library can use. Nothing is written.
@@ -79,7 +70,6 @@ def diagnose(
     Args:
         url (str | PathLike | None): A place to look at too: whether its store can be reached,
             whether anything is there, and whether it decides conditional writes. Default None.
-        storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
@@ -88,12 +78,8 @@ def diagnose(
     Raises:
         OSError: The store cannot be reached.
         ImportError: The package that knows the URL's scheme is not installed.
-
-    Example:
-        >>> tfs.diagnose("train").conditional
-        True
     """
-    storage, running = given_storage(storage_options, storage), running_backend()
+    running = running_backend()
     endpoint = there = conditional = None
     if url is not None:
         store, path = (storage or Storage()).open(url)

@@ -25,17 +25,7 @@ _FILES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class ShardCount:
-    """How many records one file holds.
-
-    Attributes:
-        url (str): The file's path or URL.
-        records (int): Its records.
-
-    Example:
-        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=1)
-        >>> tfs.count_shards("train")[0].records
-        3
-    """
+    """How many records the file at ``url`` holds."""
 
     url: str
     records: int
@@ -79,50 +69,34 @@ def count(
         >>> tfs.count("train")
         3
     """
-    storage = given_storage(storage_options, storage)
-    limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, storage, compression=compression, limits=limits)
-    whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
+    whole = _counted(
+        source,
+        compression=compression,
+        storage=given_storage(storage_options, storage),
+        max_record_bytes=max_record_bytes,
+        on_progress=on_progress,
+    )
     return whole.num_records or 0
 
 
-def count_shards(
+def count_shards(source: Source, **how: Any) -> tuple[ShardCount, ...]:
+    """The records of each file of a source. ``how`` are arguments of `count`."""
+    whole = _counted(source, **how)
+    shards = map(whole.shard, range(len(whole.shards)))
+    return tuple(ShardCount(shard.url, _known(shard)) for shard in shards)
+
+
+def _counted(
     source: Source,
     *,
     compression: str | None = "auto",
-    storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-) -> tuple[ShardCount, ...]:
-    """Count the records of each file of a source, as `count` does.
-
-    Args:
-        source (str | PathLike | list): See `RecordReader`.
-        compression (str | None): See `RecordReader`. Default "auto".
-        storage_options (dict | None): See `RecordReader`. Default None.
-        storage (Storage | None): See `RecordReader`. Default None.
-        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        on_progress (Callable | None): Called with the `Progress` so far behind each file that is
-            looked at. Its bytes are stored ones. Default None.
-
-    Returns:
-        tuple[ShardCount]: One for each file, in order.
-
-    Raises:
-        OSError: See `count`, as for the other errors.
-
-    Example:
-        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
-        >>> [shard.records for shard in tfs.count_shards("train")]
-        [2, 1]
-    """
-    storage = given_storage(storage_options, storage)
+) -> Dataset:
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
-    whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
-    shards = map(whole.shard, range(len(whole.shards)))
-    return tuple(ShardCount(shard.url, _known(shard)) for shard in shards)
+    return counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
 
 
 def counted(

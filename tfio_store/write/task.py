@@ -79,7 +79,7 @@ class TaskResult:
         >>> result = job.write([b"one", b"two"], order=7)
         >>> result
         <TaskResult of 2 records in 1 shard, 38 bytes, order 7>
-        >>> tfs.TaskResult.from_json(result.to_json()) == result
+        >>> tfs.results.TaskResult.from_json(result.to_json()) == result
         True
     """
 
