@@ -170,21 +170,21 @@ COMMON = (
 )
 
 
-class _Compression(click.ParamType[str]):
-    """The name of a codec, none or same. The table of codecs imports numpy, so it is asked late."""
+class _Compression(click.Choice[str]):
+    """The name of a codec, none or same. The table of codecs imports numpy, so it is read late."""
 
-    name = "compression"
+    def __init__(self) -> None:
+        super().__init__((), case_sensitive=False)
 
-    def _choice(self) -> click.Choice[str]:
+    @property
+    def choices(self) -> tuple[str, ...]:
         from tfio_store.records.compression import CODECS
 
-        return click.Choice(["same", "none", *CODECS], case_sensitive=False)
+        return ("same", "none", *CODECS)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        return self._choice().get_metavar(param, ctx)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return self._choice().convert(value, param, ctx)
+    @choices.setter
+    def choices(self, given: Sequence[str]) -> None:
+        """click sets what it was given."""
 
 
 _TARGET = (
