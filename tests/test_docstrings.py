@@ -9,6 +9,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,8 @@ def sections(text: str) -> dict[str, str]:
 def parameters(obj: Any) -> list[inspect.Parameter]:
     if inspect.isclass(obj) and issubclass(obj, Exception) and "__init__" not in vars(obj):
         return []
+    if inspect.isclass(obj) and issubclass(obj, Enum):
+        return []  # nobody makes one
     signature = inspect.signature(TWINS.get(obj, obj))
     return [one for one in signature.parameters.values() if one.name != "self"]
 

@@ -1,7 +1,7 @@
 """Every exception that this library raises of its own.
 
     TFIOStoreError
-    ├── DataLossError           bytes are wrong or missing: .path, .offset, .reason
+    ├── DataLossError           bytes are wrong or missing: .path, .offset, .kind, .reason
     │   ├── CorruptRecordError      a checksum does not hold, or a stream does not decode
     │   └── TruncatedRecordError    the data ends inside a record
     ├── RecordTooLargeError     a record is longer than the limit: .path, .offset, .length, .limit
@@ -20,6 +20,7 @@ Failures of the storage stay what Python calls them (``FileNotFoundError``,
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "DataLossWarning",
     "ManifestError",
     "NoRecordsError",
+    "Reason",
     "RecordTooLargeError",
     "ReplacedError",
     "SchemaError",
@@ -52,6 +54,57 @@ class TFIOStoreError(Exception):
     """The root of this library's exceptions."""
 
 
+class Reason(str, Enum):
+    """What is wrong with bytes, for programs: its value is one word.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write(b"record")
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.truncate(20)
+        >>> try:
+        ...     list(tfs.RecordReader("a.tfrecord"))
+        ... except tfs.DataLossError as error:
+        ...     print(error.kind.value, error.kind.is_cut)
+        truncated True
+    """
+
+    LENGTH_CRC = "length_crc"
+    DATA_CRC = "data_crc"
+    TOO_LARGE = "too_large"
+    TRUNCATED = "truncated"
+    SHORT_FILE = "short_file"
+    STREAM = "stream"
+    SHORT_STREAM = "short_stream"
+    OTHER_FORMAT = "other_format"
+    NOT_EXAMPLE = "not_example"
+    CONTENT = "content"
+
+    @property
+    def text(self) -> str:
+        """What sentences say of it (str)."""
+        return _TEXTS[self]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is missing at an end, and what is there is sound (bool)."""
+        return self in (Reason.TRUNCATED, Reason.SHORT_FILE, Reason.SHORT_STREAM)
+
+
+_TEXTS = {
+    Reason.LENGTH_CRC: "the checksum of a record's length does not hold",
+    Reason.DATA_CRC: "the checksum of a record's data does not hold",
+    Reason.TOO_LARGE: "a record claims more bytes than max_record_bytes allows",
+    Reason.TRUNCATED: "the data ends inside a record",
+    Reason.SHORT_FILE: "the file ends before its manifest, index or listing says",
+    Reason.STREAM: "the compressed data do not decode",
+    Reason.SHORT_STREAM: "the compressed data end too early",
+    Reason.OTHER_FORMAT: "the file holds something else than TFRecords",
+    Reason.NOT_EXAMPLE: "is not a tf.train.Example",
+    Reason.CONTENT: "what is in a record is damaged",
+}
+
+
 class DataLossError(TFIOStoreError):
     """Bytes are wrong or missing.
 
@@ -59,7 +112,10 @@ class DataLossError(TFIOStoreError):
         reason (str): One sentence.
         path (str): The file's path or URL; ``"<buffer>"`` for bytes in memory.
         offset (int): The byte of the uncompressed stream at which the damaged record begins. -1
-            where only the record's number is known, which the reason names.
+            where only the record's number is known.
+        kind (Reason): The reason for programs. Default `Reason.CONTENT`.
+        record (int | None): The number of the record that is no Example: among all records of the
+            file or source, or, if the path is ``"<buffer>"``, in the batch. Default None.
 
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
@@ -73,18 +129,31 @@ class DataLossError(TFIOStoreError):
         TruncatedRecordError 0
     """
 
-    def __init__(self, reason: str, *, path: str, offset: int) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str,
+        offset: int,
+        kind: Reason = Reason.CONTENT,
+        record: int | None = None,
+    ) -> None:
         super().__init__(reason, path, offset)
         self.reason = reason
         self.path = path
         self.offset = offset
+        self.kind = kind
+        self.record = record
 
     def __str__(self) -> str:
         where = f" (offset {self.offset})" if self.offset >= 0 else ""
-        return printable(f"{self.path}: {self.reason}{where}")
+        among = " of the batch" if self.path == "<buffer>" else ""
+        which = "" if self.record is None else f"record {self.record}{among} "
+        return printable(f"{self.path}: {which}{self.reason}{where}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), self.reason, path=self.path, offset=self.offset), ()
+        made = partial(type(self), self.reason, path=self.path, offset=self.offset)
+        return partial(made, kind=self.kind, record=self.record), ()
 
 
 class CorruptRecordError(DataLossError):
@@ -93,6 +162,14 @@ class CorruptRecordError(DataLossError):
 
 class TruncatedRecordError(DataLossError):
     """The data ends inside a record."""
+
+
+def not_an_example(
+    why: object, *, offset: int = 0, record: int | None = None
+) -> CorruptRecordError:
+    """The error of a record in memory that is no Example, or of one of a batch."""
+    reason, kind = f"{Reason.NOT_EXAMPLE.text}: {why}", Reason.NOT_EXAMPLE
+    return CorruptRecordError(reason, path="<buffer>", offset=offset, kind=kind, record=record)
 
 
 class RecordTooLargeError(TFIOStoreError):

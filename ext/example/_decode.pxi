@@ -295,10 +295,7 @@ cdef class Spans:
     cdef object corrupt(self, Py_ssize_t record, ex_status status):
         reason = ex_reason(status).decode()
         number = record if self.owners is None else self.owners[record]
-        return CorruptRecordError(
-            f"record {number} of the batch is not a tf.train.Example: {reason}",
-            path="<buffer>", offset=int(self.starts[record]),
-        )
+        return not_an_example(reason, offset=int(self.starts[record]), record=number)
 
     cdef object mismatch(self, Py_ssize_t column, size_t record, ex_status status, int kind,
                          Py_ssize_t wanted):
@@ -421,6 +418,5 @@ cdef ex_status _kind_and_count(ex_bytes feature, ex_kind *kind, size_t *count) n
 
 cdef int _whole(ex_status status) except -1:
     if status:
-        raise CorruptRecordError(
-            f"not a tf.train.Example: {ex_reason(status).decode()}", path="<buffer>", offset=0)
+        raise not_an_example(ex_reason(status).decode())
     return 0

@@ -17,6 +17,7 @@ from tests.servers.place import Place
 from tests.support.framed import framed
 from tfio_store.cli.failures import exit_code
 from tfio_store.cli.options import duration, parse_options, size
+from tfio_store.errors import Reason
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
@@ -25,8 +26,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
     ("error", "code"),
     [
         (tfs.TruncatedRecordError("the data ends inside a record", path="f", offset=7), 1),
-        (tfs.CorruptRecordError("the checksum of a record's length …", path="f", offset=7), 1),
-        (tfs.CorruptRecordError("the checksum of a record's length …", path="f", offset=0), 5),
+        (tfs.CorruptRecordError("…", path="f", offset=7, kind=Reason.LENGTH_CRC), 1),
+        (tfs.CorruptRecordError("…", path="f", offset=0, kind=Reason.LENGTH_CRC), 5),
         (tfs.CorruptRecordError("the checksum of a record's data …", path="f", offset=0), 1),
         (tfs.ManifestError("x"), 5),
         (tfs.errors.NoRecordsError("x"), 5),

@@ -59,7 +59,7 @@ def test_records_that_are_no_examples(run: Run, tmp_path: Path) -> None:
     for arguments in (("cat", path), ("convert", path, tmp_path / "x.jsonl")):
         answer = run(*arguments)
         assert answer.code == 5
-        assert f"{path}: record 5 is neither" in answer.err
+        assert f"{path}: record 5 is not" in answer.err
 
 
 def test_the_number_of_a_late_record(run: Run, tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_the_number_of_a_late_record(run: Run, tmp_path: Path) -> None:
     path.write_bytes(framed([tfs.encode_example({"x": 1})] * 5000 + [b"\xff\xff\xff"]))
     answer = run("cat", path)
     assert answer.code == 5
-    assert f"{path}: record 5000 is neither" in answer.err
+    assert f"{path}: record 5000 is not" in answer.err

@@ -160,7 +160,7 @@ def test_what_is_no_example(run: Run, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(framed([b"just text"])))
     answer = run("head", path)
     assert answer.code == 5
-    assert "neither a tf.train.Example nor a SequenceExample" in answer.err
+    assert "record 0 is not a tf.train.Example" in answer.err
     assert answer.err.count("\n") == 1
 
 

@@ -210,7 +210,7 @@ def test_damage_in_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     typed(monkeypatch, framed([*RECORDS, b"\xff\xff\xff"]))
     answer = run("cat", "-")
     assert answer.code == 5
-    assert f"record {len(RECORDS)} is neither" in answer.err
+    assert f"record {len(RECORDS)} is not" in answer.err
 
 
 def test_head_leaves_the_rest_of_a_pipe() -> None:

@@ -151,7 +151,7 @@ def test_errors_name_record_and_step():
         torn = lists(entry(b"x", field(1, floats(1)) + field(1, floats(2)) + field(1, wrong)))
         with pytest.raises(CorruptRecordError, match="record 1 of the batch is not"):
             decode_examples([RECORDS[0], torn], {"x": steps("float32")})
-        with pytest.raises(CorruptRecordError, match="record 1 is neither"):
+        with pytest.raises(CorruptRecordError, match="record 1 of the batch is not"):
             infer_schema([RECORDS[0], torn])
 
 
@@ -178,7 +178,7 @@ EVENT = b"\x09" + np.float64(1.7e9).tobytes() + b"\x10\x05" + field(5, field(1, 
 
 @pytest.mark.parametrize("record", [EVENT, b"x1", b"a" + bytes(8), b"\x12\x02" + field(2, b"")])
 def test_other_messages_are_told_apart(record):
-    with pytest.raises(CorruptRecordError, match=r"record 1 is neither .* and no feature"):
+    with pytest.raises(CorruptRecordError, match=r"record 1 of the batch is not .* and no feature"):
         infer_schema([encode_example({"x": 1}), record])
 
 

@@ -191,7 +191,10 @@ def test_row_lengths_that_do_not_fit_are_a_feature_of_their_own(other):
 def test_records_that_contradict_each_other():
     with pytest.raises(SchemaError, match="record 1: feature 'x' holds float32 values"):
         infer_schema([encode_example({"x": 1}), encode_example({"x": 1.5})])
-    with pytest.raises(CorruptRecordError, match=r"record 0 is neither a tf\.train\.Example nor"):
+    with pytest.raises(
+        CorruptRecordError,
+        match="record 0 of the batch is not a tf",
+    ):
         infer_schema([b"\x0a\xff"])
     with pytest.raises(CorruptRecordError, match="name is not UTF-8"):
         infer_schema([wire_example(entry(b"\xff", int64s(1)))])
@@ -309,7 +312,7 @@ def test_errors_of_a_sample_name_the_shard(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"t-02\.tfrecord: record 2: feature 'x' holds bytes"):
         infer_schema(url)
     url = shards_of(tmp_path, [good] * 5, [], [good, b"\x0a\xff"])
-    with pytest.raises(CorruptRecordError, match=r"t-02\.tfrecord.*record 1 is neither"):
+    with pytest.raises(CorruptRecordError, match=r"t-02\.tfrecord.*record 1 is not"):
         infer_schema(url)
     with pytest.raises(ValueError, match="no records"):
         infer_schema(shards_of(tmp_path, [], [], []))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.errors import Reason
 from tfio_store.show.model import (
     Damage,
     Facts,
@@ -178,9 +179,9 @@ def facts(**changes: Any) -> Facts:
         sizes=block_sizes(256),
         damage=(
             Damage(3, "s3://data/ds/train-00003-of-00064.tfrecord", 12_000_000, 4096,
-                   "the checksum of a record's data does not hold", 64_000_000),
+                   Reason.DATA_CRC.text, Reason.DATA_CRC, 64_000_000),
             Damage(9, "s3://data/ds/train-00009-of-00064.tfrecord", 50_000_000, None,
-                   "the gzip stream does not decompress", 63_000_000),
+                   "the gzip stream does not decompress", Reason.STREAM, 63_000_000),
         ),
         items=(
             *(image(i) for i in range(60)),

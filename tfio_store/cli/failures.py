@@ -13,10 +13,10 @@ import click
 
 from tfio_store.cli import DAMAGED, INTERNAL, NO_DATASET, NOT_THERE, STORE_FAILED, USAGE
 from tfio_store.errors import (
-    CorruptRecordError,
     DataLossError,
     ManifestError,
     NoRecordsError,
+    Reason,
     RecordTooLargeError,
     SchemaError,
     printable as without_orders,
@@ -161,11 +161,8 @@ def _is_special(error: BaseException) -> bool:
 
 def _is_something_else(error: DataLossError) -> bool:
     """Whether the file holds no TFRecords, or the record is no Example, rather than damage."""
-    if not isinstance(error, CorruptRecordError):
-        return "looks like" in error.reason
-    no_example = "neither a tf.train.Example", "not a tf.train.Example"
-    no_frame = error.offset == 0 and "checksum of a record's length" in error.reason
-    return no_frame or any(words in error.reason for words in no_example)
+    no_frame = error.offset == 0 and error.kind is Reason.LENGTH_CRC
+    return no_frame or error.kind in (Reason.OTHER_FORMAT, Reason.NOT_EXAMPLE)
 
 
 def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[str], str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import NoReturn
 
 import numpy as np
 from typing_extensions import Buffer as BytesLike
@@ -14,7 +15,9 @@ from tfio_store.dataset.inflate.index import checkpointed
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import (
     CorruptRecordError,
+    DataLossError,
     ManifestError,
+    Reason,
     RecordTooLargeError,
     TruncatedRecordError,
 )
@@ -24,11 +27,10 @@ from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
-    REASONS,
     walk,
     walk_file,
 )
-from tfio_store.records.lookalike import HEAD_BYTES, hint
+from tfio_store.records.lookalike import HEAD_BYTES, said_of
 from tfio_store.records.texts import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
@@ -342,30 +344,25 @@ class HeaderWalker:
             raise RecordTooLargeError(
                 path=self.url, offset=self.next_header, length=length, limit=self._max
             )
-        raise CorruptRecordError(
-            REASONS["length_crc"] + self._hint(at),
-            path=self.url,
-            offset=self.next_header,
-        )
+        self._refuse(CorruptRecordError, Reason.LENGTH_CRC, Reason.LENGTH_CRC.text, at)
 
     def finish(self) -> None:
         if self._cut:
-            raise TruncatedRecordError(
-                "the data ends inside a record's header" + self._hint(self._cut),
-                path=self.url,
-                offset=self.next_header,
-            )
+            reason = "the data ends inside a record's header"
+            self._refuse(TruncatedRecordError, Reason.TRUNCATED, reason, self._cut)
 
-    def _hint(self, at: BytesLike) -> str:
-        return "" if self.next_header else hint(at)
+    def _refuse(
+        self, error: type[DataLossError], kind: Reason, reason: str, at: BytesLike
+    ) -> NoReturn:
+        kind, reason = said_of(kind, reason, None if self.next_header else at)
+        raise error(reason, path=self.url, offset=self.next_header, kind=kind)
 
     def end(self, nbytes: int) -> None:
         """Say that the data ends here. TruncatedRecordError if that is inside a record."""
         self.finish()
         if self.next_header > nbytes:
-            raise TruncatedRecordError(
-                "the data ends inside a record", path=self.url, offset=self.last_frame
-            )
+            kind = Reason.TRUNCATED
+            raise TruncatedRecordError(kind.text, path=self.url, offset=self.last_frame, kind=kind)
 
     @property
     def count(self) -> int:

@@ -352,9 +352,6 @@ def repeatable(source: Source) -> Source:
 # The name of a source in errors that are raised where records alone are known.
 
 
-_IN_BATCH = re.compile(r"record (\d+) of the batch")
-
-
 class _OfSource:
     """No generator: who closes one when Python ends may find the names that it catches gone."""
 
@@ -376,8 +373,10 @@ class _OfSource:
         named = is_one(self._source)
         path = redacted(str(self._source)) if named else ""
         if isinstance(error, CorruptRecordError) and error.path == "<buffer>" and named:
-            reason = _IN_BATCH.sub(lambda n: f"record {self._first + int(n[1])}", error.reason)
-            raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
+            record = None if error.record is None else self._first + error.record
+            raise CorruptRecordError(
+                error.reason, path=path, offset=-1, kind=error.kind, record=record
+            ) from error.__cause__
         if isinstance(error, SchemaError):
             record = self._first + error.record
             raise SchemaError(

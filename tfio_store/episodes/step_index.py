@@ -33,13 +33,14 @@ from tfio_store.episodes.sparse import Ranges, UnusualError, count_values, find_
 from tfio_store.errors import (
     CorruptRecordError,
     ManifestError,
+    Reason,
     SchemaError,
     TruncatedRecordError,
 )
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, REASONS, crc32c, walk
+from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, crc32c, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
 
@@ -280,14 +281,21 @@ def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
     header = ranges.near(at, at + HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         raise TruncatedRecordError(
-            "the data ends inside a record's header", path=shard.url, offset=at
+            "the data ends inside a record's header",
+            path=shard.url,
+            offset=at,
+            kind=Reason.TRUNCATED,
         )
     # a limit that nothing reaches: a header's CRC and the file's end say enough
     offsets, end, fault = walk(header, start=0, max_record_bytes=1 << 62)
     if fault is not None or not len(offsets):
-        raise CorruptRecordError(REASONS["length_crc"], path=shard.url, offset=at)
+        raise CorruptRecordError(
+            Reason.LENGTH_CRC.text, path=shard.url, offset=at, kind=Reason.LENGTH_CRC
+        )
     if at + end > shard.nbytes:
-        raise TruncatedRecordError("the data ends inside a record", path=shard.url, offset=at)
+        raise TruncatedRecordError(
+            Reason.TRUNCATED.text, path=shard.url, offset=at, kind=Reason.TRUNCATED
+        )
     return at + end
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.errors import CorruptRecordError, SchemaError, not_an_example
 from tfio_store.example.columns import core_table, nan_as_nulls, normal_column
 from tfio_store.example.decoding import (
     KINDS,
@@ -385,8 +385,7 @@ def _text(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError as error:
-        reason = f"not a tf.train.Example: a feature's name is not UTF-8: {error}"
-        raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
+        raise not_an_example(f"a feature's name is not UTF-8: {error}") from None
 
 
 def decode_columns(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.errors import CorruptRecordError, SchemaError, not_an_example
 from tfio_store.example.pure_encoding import (
     Learner,
     encode_columns,
@@ -193,8 +193,7 @@ class Spans:
 
     def _corrupt(self, record: int, error: Exception) -> CorruptRecordError:
         number = record if self._owners is None else self._owners[record]
-        reason = f"record {number} of the batch is not a tf.train.Example: {error}"
-        return CorruptRecordError(reason, path="<buffer>", offset=self._starts[record])
+        return not_an_example(error, offset=self._starts[record], record=number)
 
     def _read(self, column: int, record: int, kind: int) -> list[Any] | None:
         """None where the feature is absent."""
@@ -323,5 +322,4 @@ def _whole() -> Iterator[None]:
     try:
         yield
     except _Corrupt as error:
-        reason = f"not a tf.train.Example: {error}"
-        raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
+        raise not_an_example(error) from None

@@ -265,7 +265,9 @@ def _nothing_sound(dataset: Dataset, report: VerifyReport) -> CorruptRecordError
         reason = f"{words}: {report.problems[0]}"
         return CorruptRecordError(reason, path=dataset.shard(0).url, offset=-1)
     first = report.skipped[0]
-    return CorruptRecordError(f"{words}: {first.reason}", path=first.path, offset=first.offset)
+    return CorruptRecordError(
+        f"{words}: {first.reason}", path=first.path, offset=first.offset, kind=first.kind
+    )
 
 
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:

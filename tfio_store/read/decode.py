@@ -21,6 +21,7 @@ from tfio_store.errors import (
     CorruptRecordError,
     DataLossWarning,
     ManifestError,
+    Reason,
     RecordTooLargeError,
     ReplacedError,
     TruncatedRecordError,
@@ -101,6 +102,7 @@ class FileSkips:
                 f"nothing in this file can be read: {self.first.reason}",
                 path=url,
                 offset=self.first.offset,
+                kind=self.first.kind,
             )
         self.say()
 
@@ -349,7 +351,9 @@ def inflate_block(
     """The uncompressed bytes of a block, as many as it has. DataLossError as `decode_block`."""
     missing = block.stop - block.start - len(memoryview(data))
     if missing:
-        raise TruncatedRecordError(_ends_early(missing), path=url, offset=block.raw_start)
+        raise TruncatedRecordError(
+            _ends_early(missing), path=url, offset=block.raw_start, kind=Reason.SHORT_FILE
+        )
     try:
         if block.restart is None:
             return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
@@ -358,7 +362,9 @@ def inflate_block(
             raise StreamError(f"the {codec} data do not decode ({why})")
         return raw
     except StreamError as error:
-        raise CorruptRecordError(str(error), path=url, offset=block.raw_start) from error
+        raise CorruptRecordError(
+            str(error), path=url, offset=block.raw_start, kind=Reason.STREAM
+        ) from error
 
 
 def _inflated_from(
@@ -440,8 +446,9 @@ def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedR
     # what is there of the block can't be compared with its sum
     reason = f"{_ends_early(nbytes)}: it was cut, or replaced by a shorter one"
     if codec is None:
-        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, reason)
-    return SkippedRegion(url, block.raw_start, None, reason, nbytes)
+        place = block.raw_stop - nbytes
+        return SkippedRegion(url, place, nbytes, reason, kind=Reason.SHORT_FILE)
+    return SkippedRegion(url, block.raw_start, None, reason, nbytes, Reason.SHORT_FILE)
 
 
 def _inflated(
@@ -455,7 +462,7 @@ def _inflated(
     for pieces in (inflater.feed(data), inflater.finish()):
         for piece in pieces:
             if isinstance(piece, Gap):
-                batches.append(decoder.interrupt(piece.reason, piece.nbytes))
+                batches.append(decoder.interrupt(piece))
             elif room > 0:  # wrong bytes may inflate to any length
                 batches.append(decoder.feed(piece[:room]))
                 room -= len(piece)
@@ -471,5 +478,5 @@ def _restarted(
         raw, why = b"", str(error)
     batches, came = [decoder.feed(raw)], len(memoryview(raw))
     if came < block.raw_stop - block.raw_start:
-        batches.append(decoder.interrupt(why or "", len(memoryview(data))))
+        batches.append(decoder.interrupt(Gap(len(memoryview(data)), why or "")))
     return batches

@@ -14,7 +14,7 @@ from typing_extensions import Buffer as BytesLike, TypeIs
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
+from tfio_store.errors import CorruptRecordError, ManifestError, Reason, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
 from tfio_store.read.plan import StreamPart
 from tfio_store.records.compression import (
@@ -27,7 +27,7 @@ from tfio_store.records.compression import (
     detect,
 )
 from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
-from tfio_store.records.lookalike import HEAD_BYTES, hint
+from tfio_store.records.lookalike import HEAD_BYTES, LOOKS_LIKE, hint
 from tfio_store.records.recovery import (
     Gap,
     RecoveringDecoder,
@@ -107,8 +107,10 @@ class StreamReader:
         while (piece := self._next_of(pieces)) is not None:
             if isinstance(piece, Gap):
                 assert isinstance(self._frames, RecoveringDecoder)
-                reason = piece.reason + self._contradiction
-                batch = self._frames.interrupt(reason, piece.nbytes)
+                if self._contradiction:
+                    reason = piece.reason + self._contradiction
+                    piece = replace(piece, reason=reason, kind=Reason.OTHER_FORMAT)
+                batch = self._frames.interrupt(piece)
                 yield from self._located(batch)
             else:
                 yield from self._located(self._frames.feed(piece))
@@ -119,9 +121,12 @@ class StreamReader:
         try:
             return next(pieces, None)
         except StreamError as error:
-            kind = TruncatedRecordError if error.truncated else CorruptRecordError
-            reason = str(error) + self._contradiction
-            raise kind(reason, path=self._shard.url, offset=self._frames.offset) from error
+            made = TruncatedRecordError if error.truncated else CorruptRecordError
+            kind = Reason.SHORT_STREAM if error.truncated else Reason.STREAM
+            reason, offset = str(error) + self._contradiction, self._frames.offset
+            if self._contradiction:
+                kind = Reason.OTHER_FORMAT
+            raise made(reason, path=self._shard.url, offset=offset, kind=kind) from error
 
     def finish(self) -> Iterator[Located]:
         if not self.must_end:  # else nobody can tell whose records those of the last block are
@@ -152,12 +157,15 @@ class StreamReader:
             "listing or manifest says: it was cut, or replaced by a shorter one"
         )
         if self._how.skips is None:
-            raise TruncatedRecordError(text, path=self._shard.url, offset=self._frames.offset)
-        if self._codec is None:
-            region = SkippedRegion(self._shard.url, self._stored, self._missing, text)
-        else:
+            raise TruncatedRecordError(
+                text, path=self._shard.url, offset=self._frames.offset, kind=Reason.SHORT_FILE
+            )
+        region = SkippedRegion(
+            self._shard.url, self._stored, self._missing, text, kind=Reason.SHORT_FILE
+        )
+        if self._codec is not None:
             offset = self._frames.offset
-            region = SkippedRegion(self._shard.url, offset, None, text, self._missing)
+            region = replace(region, offset=offset, length=None, stored_length=self._missing)
         self._how.skips(region)
 
     def _check_count(self) -> None:
@@ -266,7 +274,7 @@ def _contradiction(codec: str, first_bytes: BytesLike) -> str:
         return ""
     if found is None and not begins_raw(head):
         return hint(head)
-    return f"; the file looks like {found or 'raw'} records; leave compression= at its default"
+    return f"{LOOKS_LIKE}{found or 'raw'} records; leave compression= at its default"
 
 
 class _Inflater:

@@ -14,17 +14,17 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
+    Reason,
     RecordTooLargeError,
     TruncatedRecordError,
 )
 from tfio_store.records.compiled import load, running
-from tfio_store.records.lookalike import hint
+from tfio_store.records.lookalike import said_of
 
 __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
     "FRAME_OVERHEAD",
     "HEADER_BYTES",
-    "REASONS",
     "Backend",
     "Buffer",
     "FrameWriter",
@@ -106,13 +106,6 @@ def backend() -> Backend:
 
 
 _EMPTY = RecordBatch(b"", (), ())
-REASONS = {
-    "length_crc": "the checksum of a record's length does not hold",
-    "data_crc": "the checksum of a record's data does not hold",
-    "too_large": "a record claims more bytes than max_record_bytes allows",
-    "truncated": "the data ends inside a record",
-}
-"""What errors and regions say of each fault."""
 
 
 class RecordDecoder:
@@ -214,8 +207,11 @@ class RecordDecoder:
             self._check()
             if self._filled:
                 reason = f"the data ends {self.need} or more bytes before the record does"
-                reason += "" if self._offset else hint(memoryview(self._carried)[: self._filled])
-                self._error = TruncatedRecordError(reason, path=self._path, offset=self._offset)
+                head = None if self._offset else memoryview(self._carried)[: self._filled]
+                kind, reason = said_of(Reason.TRUNCATED, reason, head)
+                self._error = TruncatedRecordError(
+                    reason, path=self._path, offset=self._offset, kind=kind
+                )
                 raise self._error
 
     def _check(self) -> None:
@@ -261,8 +257,11 @@ class RecordDecoder:
             )
         elif found.fault:
             # at the very beginning, this may be no TFRecord file at all
-            reason = REASONS[found.fault] + ("" if self._offset else hint(view))
-            self._error = CorruptRecordError(reason, path=self._path, offset=self._offset)
+            fault = Reason(found.fault)
+            kind, reason = said_of(fault, fault.text, None if self._offset else view)
+            self._error = CorruptRecordError(
+                reason, path=self._path, offset=self._offset, kind=kind
+            )
         return found
 
     def _carry(self, tail: memoryview, piece: int) -> None:

@@ -6,7 +6,9 @@ import string
 
 from typing_extensions import Buffer as BytesLike
 
-__all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like"]
+from tfio_store.errors import Reason
+
+__all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like", "said_of"]
 
 HEAD_BYTES = 512
 """This many first bytes are enough to recognize a format."""
@@ -93,3 +95,10 @@ def hint(head: BytesLike) -> str:
     found = looks_like(head)
     remedy = "; convert() makes a dataset of it" if found in _TABLES else ""
     return "" if found is None else f"{LOOKS_LIKE}{found}{remedy}"
+
+
+def said_of(kind: Reason, reason: str, head: BytesLike | None) -> tuple[Reason, str]:
+    """The kind of damage and its sentence. ``head`` are the first bytes of the file, if the damage
+    is there: then it may be a file of something else."""
+    more = "" if head is None else hint(head)
+    return (Reason.OTHER_FORMAT if more else kind), reason + more

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.errors import Reason
 from tfio_store.records.codec import Codec
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
-    REASONS,
     RecordBatch,
     find_record,
     scan,
 )
-from tfio_store.records.lookalike import hint
+from tfio_store.records.lookalike import said_of
 
 __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion", "joined"]
 
@@ -44,6 +44,7 @@ class Gap:
 
     nbytes: int
     reason: str
+    kind: Reason = Reason.STREAM
 
 
 class RecoveringDecompressor:
@@ -64,8 +65,8 @@ class RecoveringDecompressor:
         self._fresh = False  # the member has taken no byte yet
         self._full = False  # the last step filled its output: the member may hold more
         self._members = 0
-        self._gap: tuple[int, str] | None = None
-        """Bytes of a gap so far whose end is not found yet, and its reason."""
+        self._gap: Gap | None = None
+        """A gap so far whose end is not found yet."""
 
     def feed(self, data: BytesLike) -> Iterator[bytes | Gap]:
         """Iterate the output in order. Read it to its end before you feed more."""
@@ -77,7 +78,8 @@ class RecoveringDecompressor:
         """Give what can be decided only at the end of the data."""
         yield from self._run(final=True)
         if self._member is not None and self._codec.ends:
-            self._gap = (0, f"the {self._codec.name} data ends too early")
+            reason = f"the {self._codec.name} data ends too early"
+            self._gap = Gap(0, reason, Reason.SHORT_STREAM)
         if self._gap is not None:
             yield self._closed()
 
@@ -153,20 +155,20 @@ class RecoveringDecompressor:
 
     def _lose(self, reason: str) -> None:
         """Begin a gap here. A member that began here must not be found again."""
-        self._gap = (0, reason)
+        self._gap = Gap(0, reason)
         if self._fresh or self._member is None:
             self._pass(1)
         self._member, self._full = None, False
 
     def _pass(self, nbytes: int) -> None:
         assert self._gap is not None
-        lost, reason = self._gap
-        self._gap = (lost + min(nbytes, len(self._input)), reason)
+        passed = min(nbytes, len(self._input))
+        self._gap = replace(self._gap, nbytes=self._gap.nbytes + passed)
         self._input = self._input[nbytes:]
 
     def _closed(self) -> Gap:
         assert self._gap is not None
-        gap, self._gap = Gap(*self._gap), None
+        gap, self._gap = self._gap, None
         return gap
 
     def _search(self, final: bool) -> bool:
@@ -215,6 +217,7 @@ class SkippedRegion:
             missing, because compressed data does not decompress.
         reason (str): What is wrong.
         stored_length (int): The compressed bytes that do not decompress. Default 0.
+        kind (Reason): The reason for programs. Default `Reason.CONTENT`.
 
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
@@ -233,6 +236,7 @@ class SkippedRegion:
     length: int | None
     reason: str
     stored_length: int = 0
+    kind: Reason = Reason.CONTENT
 
     @property
     def size(self) -> str:
@@ -280,8 +284,8 @@ class RecoveringDecoder:
         """Bytes that ``_carry`` must hold before looking again is worth while."""
         self._patience = _PATIENCE
         """Bytes of frames that may turn out bad. Each byte that is fed gives 16 more."""
-        self._damage: tuple[int, str] | None = None
-        """Stream offset and reason of a region whose end is not found yet."""
+        self._damage: tuple[int, Reason, str] | None = None
+        """Stream offset, kind and reason of a region whose end is not found yet."""
         self.offset = offset
         """Stream offset of the first byte behind the last returned record."""
         self.is_sound = True
@@ -300,11 +304,11 @@ class RecoveringDecoder:
             self._report(self._base)
         return batch
 
-    def interrupt(self, reason: str, stored_length: int) -> RecordBatch:
+    def interrupt(self, gap: Gap) -> RecordBatch:
         """Say that bytes are missing here: what is fed next does not continue what was fed before.
         Returns the records before the gap, and reports the gap."""
         batch = self.finish()
-        self._on_skip(SkippedRegion(self._path, self._base, None, reason, stored_length))
+        self._on_skip(SkippedRegion(self._path, self._base, None, gap.reason, gap.nbytes, gap.kind))
         return batch
 
     def _decode(self, data: BytesLike, *, final: bool) -> RecordBatch:
@@ -360,8 +364,8 @@ class RecoveringDecoder:
 
     def _begin_damage(self, buffer: memoryview, at: int, fault: str) -> None:
         # at the very beginning, this may be no TFRecord file at all
-        what = "" if self._base + at else hint(buffer)
-        self._damage = (self._base + at, REASONS[fault] + what)
+        found, place = Reason(fault), self._base + at
+        self._damage = (place, *said_of(found, found.text, None if place else buffer))
 
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
         """Find the next frame that checks out: it ends the damage. Or say where to search on
@@ -412,9 +416,9 @@ class RecoveringDecoder:
 
     def _report(self, end: int) -> None:
         assert self._damage is not None
-        start, reason = self._damage
+        start, kind, reason = self._damage
         self._damage = None
-        self._on_skip(SkippedRegion(self._path, start, end - start, reason))
+        self._on_skip(SkippedRegion(self._path, start, end - start, reason, kind=kind))
 
 
 def joined(buffer: BytesLike, batches: list[RecordBatch]) -> RecordBatch:

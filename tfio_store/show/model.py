@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
+from tfio_store.errors import Reason
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage.redaction import redacted
 
@@ -257,6 +258,7 @@ class Damage:
     offset: int
     nbytes: int | None
     reason: str
+    kind: Reason
     shard_nbytes: int
 
 

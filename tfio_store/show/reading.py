@@ -15,7 +15,13 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.inflate.index import read_seed
 from tfio_store.dataset.model import Dataset
-from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError, ReplacedError
+from tfio_store.errors import (
+    DataLossError,
+    ManifestError,
+    Reason,
+    RecordTooLargeError,
+    ReplacedError,
+)
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
 from tfio_store.read.plan import StreamPart
 from tfio_store.read.stream import StreamReader
@@ -23,7 +29,6 @@ from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     HEADER_BYTES,
-    REASONS,
     RecordBatch,
     find_record,
     scan,
@@ -107,19 +112,20 @@ def _walked(
     for batch, gap in _runs(view, at, limit):
         batches.append(batch)
         if gap is not None:
-            begin, end, reason = gap
-            damage.append(SkippedRegion(url, start + begin, end - begin, reason))
+            begin, end, kind = gap
+            damage.append(SkippedRegion(url, start + begin, end - begin, kind.text, kind=kind))
         elif start + len(view) == nbytes:
             end = int(batch.offsets[-1] + batch.lengths[-1]) + 4 if len(batch) else at
             if end < len(view):
-                reason = "the data ends inside a record"
-                damage.append(SkippedRegion(url, start + end, len(view) - end, reason))
+                kind = Reason.TRUNCATED
+                region = SkippedRegion(url, start + end, len(view) - end, kind.text, kind=kind)
+                damage.append(region)
     return batches, damage
 
 
 def _runs(
     view: memoryview, at: int, limit: int
-) -> Iterator[tuple[RecordBatch, tuple[int, int, str] | None]]:
+) -> Iterator[tuple[RecordBatch, tuple[int, int, Reason] | None]]:
     """Runs of sound records, and the damage behind each: its first byte, its end, and what it is.
     The run that the view ends has none."""
     patience = None
@@ -132,7 +138,7 @@ def _runs(
             view, start=found.end + 1, max_record_bytes=limit, patience=patience
         )
         end = at if sound else len(view)
-        yield found.batch, (found.end, end, REASONS[found.fault])
+        yield found.batch, (found.end, end, Reason(found.fault))
         if not sound:
             return
 

@@ -356,8 +356,17 @@ class _Pass:
         for shard, region in reading.damage[:_MOST_DAMAGE]:
             known = sample.dataset.shard(shard)
             name = redacted(known.url)
-            found = Damage(shard, name, region.offset, region.length, region.reason, known.nbytes)
-            sample.damage.append(found)
+            sample.damage.append(
+                Damage(
+                    shard,
+                    name,
+                    region.offset,
+                    region.length,
+                    region.reason,
+                    region.kind,
+                    known.nbytes,
+                )
+            )
         if len(reading.damage) > _MOST_DAMAGE:
             more = len(reading.damage) - _MOST_DAMAGE
             sample.left_out.append(f"{counted(more, 'damaged region')} more")

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import TruncatedRecordError
+from tfio_store.errors import Reason, TruncatedRecordError
 from tfio_store.storage import Store, Version
 from tfio_store.storage.threads import Owner
 
@@ -188,6 +188,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
                 "manifest or index says",
                 path=fetch.store.url(fetch.path),
                 offset=end,
+                kind=Reason.SHORT_FILE,
             )
         fetch.version.end = end if fetch.version.end is None else min(end, fetch.version.end)
 

@@ -4,7 +4,6 @@ Datasets, or by a look.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -14,7 +13,7 @@ from typing import Any, TypeGuard, cast
 from tfio_store.dataset.model import Dataset, ListedShards, Told
 from tfio_store.dataset.source import Source, of_source
 from tfio_store.dataset.tfds import tfds_features
-from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
+from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError, not_an_example
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import Records, infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
@@ -68,22 +67,22 @@ class _Seen:
 
 
 def schema_of_records(
-    records: Iterable[Any], source: object = None, first: int = 0, *, empty: bool = False
+    records: Iterable[Any], source: object = None, *, empty: bool = False
 ) -> Schema:
     """The schema that all of these records have; see `infer_schema`. Errors name the ``source``.
-    ``first`` is the number of the first of them in the source. ``empty``: also the features that
+    ``empty``: also the features that
     have a value in none of them."""
     with of_source(source):
-        return _schema_of(records, source, first, empty)
+        return _schema_of(records, source, empty)
 
 
-def _schema_of(records: Iterable[Any], source: object, first: int, empty: bool) -> Schema:
+def _schema_of(records: Iterable[Any], source: object, empty: bool) -> Schema:
     where = f" of {redacted(str(source))}" if isinstance(source, (str, PathLike)) else ""
     context: dict[str, _Seen] = {}
     lists: dict[str, _Seen] = {}
     total = 0
     for total, record in enumerate(records, 1):
-        found, found_lists = _described(record, f"record {first + total - 1}{where}")
+        found, found_lists = _described(record, total - 1)
         for name, (dtype, count) in found.items():
             seen = context.setdefault(name, _Seen(total - 1))
             seen.note(name, total - 1, dtype, {count})
@@ -112,20 +111,21 @@ def _schema_of(records: Iterable[Any], source: object, first: int, empty: bool) 
     return Schema({name: features[name] for name in sorted(features)})._of_records(total)
 
 
-def _described(record: Any, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _described(record: Any, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The features and the feature lists of one record. CorruptRecordError if it is something
     else."""
-    what = f"{which} is neither a tf.train.Example nor a SequenceExample"
     try:
         found, lists = infer_features(record), infer_feature_lists(record)
+        if not found and not lists and bytes(record[:5]) not in EMPTY_EXAMPLES:
+            # Protobuf takes fields that it does not know. So other messages, such as the events of
+            # a log, parse as Examples without features.
+            raise not_an_example(
+                f"it has {len(record)} bytes and no feature; read it with RecordReader"
+            )
     except CorruptRecordError as error:
-        reason = f"{what}: {error.reason.removeprefix('not a tf.train.Example: ')}"
-        raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
-    if not found and not lists and bytes(record[:5]) not in EMPTY_EXAMPLES:
-        # Protobuf takes fields that it does not know. So other messages, such as the events of a
-        # log, parse as Examples without features.
-        reason = f"{what}: it has {len(record)} bytes and no feature; read it with RecordReader"
-        raise CorruptRecordError(reason, path="<buffer>", offset=0)
+        raise CorruptRecordError(
+            error.reason, path="<buffer>", offset=0, kind=error.kind, record=number
+        ) from None
     return found, lists
 
 
@@ -340,12 +340,12 @@ class _Sample:
                 error.reason, feature=error.feature, record=number, path=url
             ) from error.__cause__
         except CorruptRecordError as error:
-            said = re.match(r"record (\d+)", error.reason)
-            if error.path != "<buffer>" or said is None:
+            if error.path != "<buffer>" or error.record is None:
                 raise
-            url, number = self._place(int(said[1]))
-            reason = f"record {number}{error.reason[said.end() :]}"
-            raise CorruptRecordError(reason, path=url, offset=-1) from error.__cause__
+            url, number = self._place(error.record)
+            raise CorruptRecordError(
+                error.reason, path=url, offset=-1, kind=error.kind, record=number
+            ) from error.__cause__
 
     def _batches(self, sample: int) -> Iterator[list[bytes]]:
         """The same number of each shard. Those of the other shards come where these have too

@@ -267,7 +267,7 @@ def slices_of(
         if known is not None:
             return known
         with of_source(source, first + begin):
-            return _opened(schema_of_records(part, first=first + begin, empty=empty))
+            return _opened(schema_of_records(part, empty=empty))
 
     whole = features(batch, 0)
     step = max(1, _MOST_CELLS // max(1, len(whole)))

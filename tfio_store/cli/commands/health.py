@@ -20,6 +20,7 @@ from tfio_store.cli.options import (
     urls,
 )
 from tfio_store.dataset.checks import held
+from tfio_store.errors import Reason
 
 if TYPE_CHECKING:
     from tfio_store.maintain.verify import VerifyReport
@@ -54,7 +55,7 @@ def verify(session: Session, urls: Source, quick: bool, **limits: Any) -> int:
 
 def _is_something_else(report: VerifyReport) -> bool:
     """Whether there is no record, and the files look like those of another kind."""
-    looks_so = any("the file looks like" in region.reason for region in report.skipped)
+    looks_so = any(region.kind is Reason.OTHER_FORMAT for region in report.skipped)
     return looks_so and not report.records
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfio_store.records.lookalike import LOOKS_LIKE
+from tfio_store.errors import Reason
 from tfio_store.show.media_types import visible
 from tfio_store.show.model import MANY, Damage, Finding, ShardSizes, counted, number, percent, size
 from tfio_store.show.sample import Sample
@@ -62,7 +62,7 @@ def _foreign(sample: Sample) -> dict[int, Damage]:
     worst: dict[int, Damage] = {}
     for region in sample.damage:
         lost[region.shard] += region.nbytes or 0
-        if region.offset == 0 and LOOKS_LIKE in region.reason:
+        if region.offset == 0 and region.kind is Reason.OTHER_FORMAT:
             worst[region.shard] = region
     return {shard: region for shard, region in worst.items() if lost[shard] >= region.shard_nbytes}
 
@@ -70,12 +70,11 @@ def _foreign(sample: Sample) -> dict[int, Damage]:
 def _no_records(sample: Sample, foreign: dict[int, Damage]) -> Iterator[Finding]:
     for region in list(foreign.values())[:1]:
         are = "is no TFRecord file" if len(foreign) == 1 else "are no TFRecord files"
-        what = visible(region.reason.partition(LOOKS_LIKE)[2])
         yield Finding(
             "unreadable-shard",
             "error",
             f"{number(len(foreign))} of {counted(len(sample.dataset.shards), 'shard')} {are}: "
-            f"{region.name} looks like {what}",
+            f"{region.name}: {visible(region.reason)}",
             shards=tuple(foreign)[:_MOST],
         )
 
@@ -100,7 +99,7 @@ def _damage(sample: Sample) -> Iterator[Finding]:
 
 
 def _is_cut(region: Damage) -> bool:
-    return any(said in region.reason for said in ("data ends", "the file ends"))
+    return region.kind.is_cut
 
 
 def _shards(regions: list[Damage]) -> tuple[int, ...]:
@@ -109,7 +108,7 @@ def _shards(regions: list[Damage]) -> tuple[int, ...]:
 
 def _ends(cut: list[Damage]) -> Iterator[str]:
     """How shards end too early: their length is known, or they are compressed, or neither."""
-    shorter = [region for region in cut if "the file ends" in region.reason and region.nbytes]
+    shorter = [region for region in cut if region.kind is Reason.SHORT_FILE and region.nbytes]
     if shorter:
         count = len(_shards(shorter))
         ends = "its end" if count == 1 else "their ends"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.errors import DataLossError, Reason, RecordTooLargeError, TruncatedRecordError
 from tfio_store.read.decode import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import bridge
@@ -191,6 +191,7 @@ def _read_span(
         raise TruncatedRecordError(
             f"the data ends inside a block: {expected - len(found)} of its records are missing",
             path=url,
+            kind=Reason.SHORT_FILE,
             offset=decoder.offset,
         )
 

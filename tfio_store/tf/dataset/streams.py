@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, look_at
-from tfio_store.errors import DataLossWarning, TruncatedRecordError
+from tfio_store.errors import DataLossWarning, Reason, TruncatedRecordError
 from tfio_store.records.texts import warn
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset import ops, stages
@@ -115,6 +115,7 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
             f"the file ends before the byte {shard.nbytes} that its manifest says",
             path=shard.url,
             offset=info.size,
+            kind=Reason.SHORT_FILE,
         )
         if not skip_corrupt:
             raise error
