@@ -44,6 +44,7 @@ def kill_writers(
         counts["commits finished by clean"] += settled != after
         assert after is current or settled is not current, "clean took a commit back"
         after = settled
+        counts["uploads that came late"] += cleaned_late(place)
         check_objects(place)
         counts["kills" if life is None else "ended before the kill"] += 1
         counts["new dataset" if after is not current else "old dataset"] += 1
@@ -54,6 +55,16 @@ def kill_writers(
             start_over(place)
         tell(f"{counts['kills']} of {kills} kills: {dict(counts)}")
     return counts
+
+
+def cleaned_late(place: Place) -> bool:
+    """Whether a server that is slow made an upload for a request of the dead behind `clean`, which
+    another `clean` removes."""
+    store, folder = place.open("ds")
+    late = bool(list(store.pending_uploads(folder)))
+    if late:
+        clean(place)
+    return late
 
 
 def start_over(place: Place) -> None:
