@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.long import first
+from tests.support.started import run
 
 pytest.importorskip("tensorflow")
 
@@ -83,19 +81,6 @@ PROGRAMS = {
         told(done.history["loss"])
     """,
 }  # fmt: skip
-
-
-def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **quiet, **environment},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
