@@ -17,6 +17,7 @@ from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
 from tfio_store.dataset.folder import Folder
 from tfio_store.storage import open_store
+from tfio_store.storage.aside import aside
 
 
 def cleaned(place: Place, **options: Any) -> tfs.results.Leftovers:
@@ -152,6 +153,23 @@ def test_uploads_of_the_dataset_are_given_up_and_others_not(s3: Place) -> None:
     for output in (foreign, plain_of_another, deeper):
         output.abort()
     assert s3.names() == []
+
+
+def test_uploads_of_shards_that_were_being_set_aside_are_given_up(s3: Place) -> None:
+    """A store copies by parts: whoever is killed meanwhile leaves an upload."""
+    with sharded(s3) as writer:
+        writer.write_batch([b"new"] * 8)
+    names = ("train-00000-of-00004.tfrecord", "train-3f9a1c8e0b52-00001.tfrecord")
+    begun = [begin_upload(s3, f"ds/{aside(name, 7, 5)}") for name in names]
+    other = begin_upload(s3, f"ds/{aside('other-00000-of-00004.tfrecord', 7, 5)}")
+    for _ in range(200):
+        if len(pending(s3)) == 3:
+            break
+        time.sleep(0.05)
+    assert len(cleaned(s3).uploads) == 2
+    assert [upload.path.rpartition("/")[2][:7] for upload in pending(s3)] == ["_other-"]
+    for output in (*begun, other):
+        output.abort()
 
 
 def test_files_of_others_stay(place: Place) -> None:

@@ -18,7 +18,7 @@ from tfio_store.dataset.not_found import nothing_named
 from tfio_store.errors import ManifestError
 from tfio_store.records.texts import warn
 from tfio_store.storage import PendingUpload, Storage
-from tfio_store.storage.aside import facts_of
+from tfio_store.storage.aside import facts_of, original
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE, names_in
 from tfio_store.storage.threads import mapped
@@ -422,6 +422,8 @@ class _Found:
             return old and not self.alive
         if name in self.stays:
             return old
+        if facts_of(name) is not None:  # a shard was being set aside, by whoever published
+            return old and not self.alive and tag_in(original(name), self.known) is not None
         if tag is None or tag in self.alive:
             return False
         if tag == "" and not self._is_claim(name):
