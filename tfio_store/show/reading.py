@@ -17,7 +17,7 @@ from tfio_store.dataset.inflate.index import read_seed
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError, ReplacedError
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
-from tfio_store.read.plan import StreamPart
+from tfio_store.read.spans import StreamPart
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
