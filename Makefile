@@ -338,6 +338,9 @@ BASE ?=
 bench-compare: $(VENV)/.bench ## this tree, beside another commit of it: BASE, which is built; the last release
 	$(BIN)/python -m bench.compare $(BASE) $(if $(ONLY),--only $(ONLY))
 
+bench-host: $(VENV)/.bench ## one process, 1 to 16 threads, on the cores of this machine: pread by as many threads, and BASE
+	$(BIN)/python -m bench.host $(BASE)
+
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
 

@@ -38,6 +38,7 @@ from tfio_store.example.feature import encoding_of
 from tfio_store.example.kinds import check_scans
 from tfio_store.example.schema import Schema
 from tfio_store.records.texts import unknown
+from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import Threads, mapped
 
 __all__ = ["decode", "pixels"]
@@ -247,7 +248,7 @@ def decode_into(
     def one(i: int) -> bool:
         return how[places[i].shape[2]].into(batch[i], places[i])
 
-    return all(mapped(one, range(len(batch)), threads or _cores()))
+    return all(mapped(one, range(len(batch)), threads or cores()))
 
 
 def check_images(images: Any) -> dict[str, _How]:
@@ -501,7 +502,7 @@ def _decoded(
     if on_corrupt not in ("raise", "skip"):
         raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
     if threads is None:
-        threads = _cores()
+        threads = cores()
     elif not _is_count(threads):
         raise ValueError(f"threads= takes an int from 1 on, or None, not {threads!r}")
     found: Any = [None] * len(batch)
@@ -557,14 +558,6 @@ def _each(one: Callable[[int, _Memory], None], count: int, threads: int) -> None
             collections.deque(left, 0)  # after an error here, the others have nothing left
         for other in others:
             other.result()
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        return os.cpu_count() or 1
 
 
 def _room(how: _How, count: int, out: Any) -> Pixels:

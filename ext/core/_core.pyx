@@ -17,10 +17,12 @@ from inflate cimport (
     inflate_run, inflate_status, inflater)
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
+from posix.unistd cimport close
 from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_take
 from tfrecord cimport (
     TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
-    tfrecord_find, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_walk, tfrecord_walk_file)
+    tfrecord_find, tfrecord_open, tfrecord_opened, tfrecord_put, tfrecord_read_data, tfrecord_scan,
+    tfrecord_scan_file, tfrecord_span, tfrecord_walk, tfrecord_walk_file)
 
 cdef extern from "memory/bytes.h":
     uint32_t load32(const uint8_t *p)

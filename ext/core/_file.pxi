@@ -36,6 +36,56 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
         index_array(index, index.lengths, <Py_ssize_t> count + 1))
 
 
+def scan_file(
+    path, start, stop, *, records=None, bint find=False, bint cached=False, bint verify=True,
+    max_record_bytes=DEFAULT_MAX_RECORD_BYTES, summed=0,
+):
+    """Bytes ``start:stop`` of a file, read and scanned without the GIL: a `Scan`, and the file's inode, time
+    of change (ns) and size. None where they can't be read, or the file ends before them."""
+    cdef bytes name = os.fsencode(path)
+    cdef const char *chars = name
+    cdef size_t begin = <size_t> to_count(start, PY_SSIZE_T_MAX, "start"), done = 0, count = 0
+    cdef size_t size = <size_t> to_count(stop - start, PY_SSIZE_T_MAX, "stop - start")
+    cdef size_t most = size // TFRECORD_OVERHEAD + 1, room = first_room(<Py_ssize_t> size, most)
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
+    cdef tfrecord_opened file
+    cdef tfrecord_span span
+    cdef tfrecord_cursor cursor
+    cdef int error
+    cdef Buffer data = Buffer(size)
+    cdef _Index index
+    if records is not None:
+        room = <size_t> to_count(records, <long long> most, "records") + 1
+    index = new_index(room)
+    cursor.offset, cursor.sum = 0, to_crc(summed, "summed")
+    with nogil:
+        error = tfrecord_open(chars, &file)
+        if error == 0:
+            span = tfrecord_span(file.descriptor, begin, size, limit, verify, find, cached)
+            error = tfrecord_scan_file(&cursor, &span, data.data, &done, index.offsets, index.lengths, room)
+            if error != 0 or cursor.count < room:
+                close(file.descriptor)
+    if error != 0:
+        return None
+    count = cursor.count
+    if count == index.room:
+        try:
+            while error == 0 and count == index.room and records is None:
+                index = grow_index(index, count, min(most, 2 * count))
+                with nogil:
+                    error = tfrecord_scan_file(
+                        &cursor, &span, data.data, &done, index.offsets + count, index.lengths + count,
+                        index.room - count)
+                count += cursor.count
+        finally:
+            close(file.descriptor)
+    if error != 0:
+        return None
+    batch = new_batch(export(data, "data"), index, <Py_ssize_t> count)
+    found = tuple.__new__(Scan, (batch, cursor.offset, FAULTS[<int> cursor.fault], cursor.need, cursor.sum))
+    return found, (file.inode, file.changed, file.size)
+
+
 def read_records(
     int descriptor, start, stop, *, bint verify=True, max_record_bytes=DEFAULT_MAX_RECORD_BYTES,
     enough=0, summed=0,

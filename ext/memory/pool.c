@@ -1,17 +1,24 @@
 /* See pool.h. There are a few slots; the oldest is given up first.
  *
- * A thread tries the lock and never waits for it: if another holds it, malloc and free serve. So a
+ * Large memory is mapped, and goes back to the system at once when it is given up. malloc would keep
+ * it for the thread that took it: of each of many threads as much as it ever had.
+ *
+ * A thread tries the lock and never waits for it: if another holds it, the system serves. So a
  * child that was forked while a thread held the lock still works.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#define _DARWIN_C_SOURCE
 #include "memory/pool.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define SLOTS 32
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
 #define LARGEST (POOL_LIMIT / 4)
+#define MAPPED ((size_t)1 << 20) /* from here on memory is mapped */
 
 typedef struct {
     void *memory;
@@ -22,6 +29,19 @@ static slot slots[SLOTS]; /* slots[0 .. used) in order of age, the oldest first 
 static size_t used;
 static size_t kept;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
+
+static void *fresh(size_t size) {
+    if (size < MAPPED) return malloc(size);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void drop(void *memory, size_t capacity) {
+    if (capacity < MAPPED)
+        free(memory);
+    else if (memory != NULL)
+        munmap(memory, capacity);
+}
 
 static bool try_lock(void) {
     return !atomic_flag_test_and_set_explicit(&locked, memory_order_acquire);
@@ -52,7 +72,7 @@ static void *own_take(size_t size, size_t *capacity) {
     }
     if (taken.memory == NULL) {
         taken.capacity = size > 0 ? size : 1;
-        taken.memory = malloc(taken.capacity);
+        taken.memory = fresh(taken.capacity);
     }
     *capacity = taken.capacity;
     return taken.memory;
@@ -60,10 +80,13 @@ static void *own_take(size_t size, size_t *capacity) {
 
 static void own_give(void *memory, size_t capacity) {
     if (memory == NULL || capacity < SMALLEST || capacity > LARGEST || !try_lock()) {
-        free(memory);
+        drop(memory, capacity);
         return;
     }
-    while (used == SLOTS || kept + capacity > POOL_LIMIT) free(remove_slot(0).memory);
+    while (used == SLOTS || kept + capacity > POOL_LIMIT) {
+        slot oldest = remove_slot(0);
+        drop(oldest.memory, oldest.capacity);
+    }
     slots[used++] = (slot){memory, capacity};
     kept += capacity;
     unlock();

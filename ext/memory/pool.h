@@ -29,7 +29,7 @@ typedef struct {
 
 const pool_functions *pool_lend(void);
 
-/* From here on the lent pool serves. What was taken before goes back to it too: both use malloc. */
+/* From here on the lent pool serves. What was taken before goes back to it too: both take it alike. */
 void pool_borrow(const pool_functions *lent);
 
 #endif

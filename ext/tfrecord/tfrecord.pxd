@@ -44,3 +44,21 @@ cdef extern from "tfrecord/tfrecord_file.h" nogil:
     int tfrecord_read_data(
         int descriptor, uint8_t *data, size_t size, uint8_t *tail, size_t tail_size, size_t offset,
         uint32_t *crc, size_t *got)
+
+    ctypedef struct tfrecord_opened:
+        int descriptor
+        uint64_t inode
+        uint64_t changed
+        uint64_t size
+    int tfrecord_open(const char *path, tfrecord_opened *file)
+    ctypedef struct tfrecord_span:
+        int descriptor
+        size_t offset
+        size_t size
+        uint64_t limit
+        c_bool verify
+        c_bool find
+        c_bool cached
+    int tfrecord_scan_file(
+        tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
+        int64_t *offsets, int64_t *lengths, size_t capacity)

@@ -1,9 +1,11 @@
-#define _GNU_SOURCE /* syscall */
+#define _GNU_SOURCE      /* syscall */
+#define _DARWIN_C_SOURCE /* st_mtimespec */
 #include "tfrecord/tfrecord_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -15,12 +17,17 @@
 
 #include "crc32c/crc32c.h"
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#endif
+
 #ifndef WINDOW /* fuzzing builds this with small ones */
 #define WINDOW ((size_t)256 << 10)
 #define LONG ((size_t)4 << 10) /* from here on a header of its own costs less than its record */
 #endif
-#define PIECE ((size_t)128 << 10) /* stays in the cache until its CRC is taken */
-#define AHEAD ((off_t)8 << 20)    /* is asked of a disk when a record is not in memory */
+#define PIECE ((size_t)128 << 10)   /* stays in the cache until its CRC is taken */
+#define SCANNED ((size_t)256 << 10) /* stays in the cache until it is scanned */
+#define AHEAD ((off_t)8 << 20)      /* is asked of a disk when a record is not in memory */
 
 #ifdef __linux__
 #ifndef RWF_NOWAIT
@@ -177,5 +184,70 @@ int tfrecord_read_data(int descriptor, uint8_t *data, size_t size, uint8_t *tail
     } while (done < size);
     if (crc != NULL) *crc = crc32c_mask(state);
     *got = done;
+    return error;
+}
+
+int tfrecord_open(const char *path, tfrecord_opened *file) {
+    struct stat status;
+    /* O_NONBLOCK: a FIFO would wait for somebody who writes into it */
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0) return errno;
+    if (fstat(file->descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+        file->inode = (uint64_t)status.st_ino;
+        file->changed =
+            (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+        file->size = (uint64_t)status.st_size;
+        return 0;
+    }
+    close(file->descriptor);
+    return EINVAL;
+}
+
+/* Reads the next piece of a span: as much as stays in the cache, and more where a record is longer,
+ * which is scanned when all of it is there. Returns 0, or an errno. */
+static int read_piece(const tfrecord_span *span, int flags, uint8_t *data, size_t wanted,
+                      size_t *done) {
+    size_t left = span->size - *done, got = 0;
+    size_t piece = wanted > *done + SCANNED ? wanted - *done : SCANNED;
+    if (piece > left || left - piece < SCANNED / 2) piece = left;
+    if (read_few_cached(span->descriptor, flags, data + *done, piece, span->offset + *done)) {
+        *done += piece;
+        return 0;
+    }
+    if (span->cached) return EAGAIN;
+    read_ahead(span->descriptor, span->offset + *done);
+    int error = read_window(span->descriptor, data + *done, piece, span->offset + *done, &got);
+    *done += got;
+    return error == 0 && got < piece ? ENODATA : error;
+}
+
+int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
+                       int64_t *offsets, int64_t *lengths, size_t capacity) {
+    const int flags = flags_for_cached(span->descriptor);
+    uint64_t patience = 16 * SCANNED;
+    size_t count = 0;
+    int error = 0;
+    bool lost = false;
+    cursor->need = 0;
+    cursor->fault = TFRECORD_OK;
+    for (;;) {
+        if (span->find && *done > 0) {
+            bool found = false;
+            cursor->offset = tfrecord_find(data, *done, 0, span->limit, false, &patience, &found);
+            /* a header may be of a record that is not all there yet */
+            lost = !found && *done - cursor->offset < TFRECORD_HEADER;
+            span->find = false;
+        }
+        if (!span->find && !lost) {
+            tfrecord_scan(cursor, data, *done, span->limit, span->verify, offsets + count,
+                          lengths + count, capacity - count);
+            count += cursor->count;
+            if (cursor->fault != TFRECORD_OK || count == capacity) break;
+        }
+        if (*done == span->size) break;
+        error = read_piece(span, flags, data, cursor->offset + (size_t)cursor->need, done);
+        if (error != 0) break;
+    }
+    cursor->count = count;
     return error;
 }

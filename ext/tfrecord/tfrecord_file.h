@@ -1,4 +1,4 @@
-/* The headers of a local file, and its long records: the only I/O of the core. */
+/* The headers of a local file, its long records, and runs of its records: the only I/O of the core. */
 #ifndef TFIO_STORE_TFRECORD_FILE_H
 #define TFIO_STORE_TFRECORD_FILE_H
 
@@ -20,5 +20,31 @@ int tfrecord_walk_file(tfrecord_cursor *cursor, int descriptor, size_t size, uin
  * errno. */
 int tfrecord_read_data(int descriptor, uint8_t *data, size_t size, uint8_t *tail, size_t tail_size,
                        size_t offset, uint32_t *crc, size_t *got);
+
+/* A file open for reading, and what tells it from others: see `described` in storage/local.py. */
+typedef struct {
+    int descriptor;
+    uint64_t inode, changed, size; /* changed: nanoseconds since 1970, modulo 2^64 */
+} tfrecord_opened;
+
+/* Opens a regular file. Returns 0, or an errno: EINVAL for what is no regular file. */
+int tfrecord_open(const char *path, tfrecord_opened *file);
+
+/* What `tfrecord_scan_file` reads: `size` bytes at `offset` of an open file. `find`: scan from the
+ * first good frame on, which must lie near the beginning, or nothing is scanned. `cached`: read only
+ * what is in memory. */
+typedef struct {
+    int descriptor;
+    size_t offset, size;
+    uint64_t limit;
+    bool verify, find, cached;
+} tfrecord_span;
+
+/* Reads a span into `data` and scans it on the way, while it is in the cache; cursor->offset counts
+ * from `data`. *done is how many bytes are there. Ends when all are scanned, with the first fault, or
+ * when `capacity` is used up: then the next call goes on. Returns 0, or an errno: EAGAIN for what is
+ * not in memory, ENODATA where the file ends before. */
+int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
+                       int64_t *offsets, int64_t *lengths, size_t capacity);
 
 #endif

@@ -57,7 +57,7 @@ def test_the_error_says_that_the_interpreter_ends(
     with tfs.ShardedWriter(
         url, num_shards=2, compression="GZIP", storage_options=options
     ) as writer:
-        writer.write_batch([b"record"] * 1000)
+        writer.write_batch([b"record"] * 200_000)  # more than the caller's thread reads alone
     program = PROGRAM.replace("{call}", call).replace("{names}", names)
     ran = subprocess.run(
         [sys.executable, "-c", program, url, json.dumps(options)],

@@ -21,7 +21,9 @@ from tfio_store.dataset.block_tables import encode_tables
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Block
 from tfio_store.dataset.pages import MemoryCache
-from tfio_store.read.plan import Units, fetches
+from tfio_store.read.decode import Decoding
+from tfio_store.read.plan import Units
+from tfio_store.read.spans import Spans
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import open_store
 
@@ -416,7 +418,8 @@ def test_planning_costs_as_much_for_each_block(tmp_path: Path) -> None:
             return super().__getattribute__(name)
 
     counting = Counting(units.dataset, streams=True)
-    assert sum(1 for _ in fetches(counting, np.arange(len(units)))) < 10
+    spans = Spans(counting, Decoding(True, 1 << 20), 256 << 20, threads=1)
+    assert sum(1 for _ in spans.fetches(np.arange(len(units)))) < 10
     assert looks < 20 * len(units)
 
 

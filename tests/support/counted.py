@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from tfio_store.read import spans
+from tfio_store.records.framing import scan_file
+from tfio_store.storage.local import LocalStore
+
 __all__ = ["Counted"]
 
 
@@ -23,9 +27,10 @@ class Counted:
             return read(asked, path, start, stop, **version)
 
         monkeypatch.setattr(type(store), "read", counted)
-        if not hasattr(store, "read_at_hand"):
+        if not isinstance(store, LocalStore):
             return
-        at_hand: Callable[..., Any] = type(store).read_at_hand
+        at_hand: Callable[..., Any] = LocalStore.read_at_hand
+        now: Callable[..., Any] = LocalStore.read_now
 
         def all_counted(asked: Any, path: str, pieces: Any, **version: Any) -> Any:
             found = at_hand(asked, path, pieces, **version)
@@ -33,7 +38,23 @@ class Counted:
                 self.ranges += pieces
             return found
 
-        monkeypatch.setattr(type(store), "read_at_hand", all_counted)
+        def counted_now(
+            asked: Any, path: str, start: int, stop: int, *args: Any, **how: Any
+        ) -> Any:
+            found = now(asked, path, start, stop, *args, **how)
+            if found is not None:
+                self.ranges.append((start, stop))
+            return found
+
+        def counted_scan(path: str, start: int, stop: int, **how: Any) -> Any:
+            found = scan_file(path, start, stop, **how)
+            if found is not None:
+                self.ranges.append((start, stop))
+            return found
+
+        monkeypatch.setattr(LocalStore, "read_at_hand", all_counted)
+        monkeypatch.setattr(LocalStore, "read_now", counted_now)
+        monkeypatch.setattr(spans, "scan_file", counted_scan)
 
     @property
     def nbytes(self) -> int:

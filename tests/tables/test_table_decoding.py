@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 import pytest
@@ -18,6 +17,7 @@ from tfio_store import (
     read_table,
 )
 from tfio_store.example.codec import decode_columns
+from tfio_store.storage.cores import cores
 from tfio_store.tables import read_table as table_decoding
 from tfio_store.tables.read_table import decoded
 
@@ -37,7 +37,7 @@ def test_a_result_waits_for_the_ones_before_it():
     second = threading.Event()
 
     def decode(batch):
-        if number(batch) == 0 and (os.cpu_count() or 1) > 1:
+        if number(batch) == 0 and cores() > 1:
             assert second.wait(60)
         if number(batch) == 1:
             second.set()
@@ -69,7 +69,7 @@ def test_an_error_of_reading_comes_behind_what_was_read():
         next(found)
 
 
-@pytest.mark.parametrize(("most", "ahead"), [(1 << 20, (os.cpu_count() or 1) + 1), (0, 1)])
+@pytest.mark.parametrize(("most", "ahead"), [(1 << 20, cores() + 1), (0, 1)])
 def test_few_batches_are_read_ahead(monkeypatch, most, ahead):
     monkeypatch.setattr(table_decoding, "_MOST_BYTES", most)
     taken = []

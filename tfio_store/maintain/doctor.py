@@ -14,6 +14,7 @@ from tfio_store.records._pure_batch import crc32c as by_google
 from tfio_store.records.compression import CODECS, codec_name
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import Storage, Store
+from tfio_store.storage.cores import cores
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -88,7 +89,7 @@ def diagnose(
     return Diagnosis(
         python=platform.python_version(),
         platform=f"{sys.platform} {platform.machine()}",
-        cpus=_cpus(),
+        cpus=cores(),
         core=running.core,
         crc32c=running.crc32c,
         crc32c_agrees=_crc32c_agrees(),
@@ -119,12 +120,6 @@ def _crc32c_agrees() -> bool:
     long = ((start, 1 << exponent) for start in range(3) for exponent in range(9, 17))
     runs = [data[start:stop] for start, stop in (*short, *long)]
     return all(crc32c(run) == by_google(run) for run in runs)
-
-
-def _cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _version(package: str) -> str | None:

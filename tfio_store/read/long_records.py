@@ -66,6 +66,7 @@ def fetch_records_of_files(
     how: Decoding,
     *,
     budget: int,
+    threads: int | None = None,
     position: int = 0,
     start: int = 0,
     records: int = 0,
@@ -83,7 +84,7 @@ def fetch_records_of_files(
         place.check_count(shard)
         place = _Place(place.position + 1, 0, 0, counted=True)
     if place.position < len(order):
-        yield from _rest(units, order, how, budget, place)
+        yield from _rest(units, order, how, budget, threads, place)
 
 
 def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) -> _Found:
@@ -166,12 +167,18 @@ def _read(descriptor: int, run: _Run, how: Decoding) -> tuple[list[bytes], int, 
 
 
 def _rest(
-    units: Units, order: Numbers, how: Decoding, budget: int, place: _Place
+    units: Units, order: Numbers, how: Decoding, budget: int, threads: int | None, place: _Place
 ) -> Iterator[Located]:
     """The batches of `fetch_blocks` from ``place`` on, the records before it counted."""
     end, counts = place, place.start > 0  # else fetch_blocks counts
     for located in fetch_blocks(
-        units, order, how, budget=budget, position=place.position, start=place.start
+        units,
+        order,
+        how,
+        budget=budget,
+        threads=threads,
+        position=place.position,
+        start=place.start,
     ):
         if located.position == place.position:
             located = replace(located, records=located.records + place.records)

@@ -39,6 +39,7 @@ def mix(
     storage: Storage | None = None,
     memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    threads: int | None = None,
 ) -> Mixture:
     """Read several sources as one, so many records of each as its weight says.
 
@@ -63,6 +64,7 @@ def mix(
         storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes for all sources together. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        threads (int | None): See `RecordReader`. Default None.
 
     Returns:
         Mixture: It stands at the beginning of the first epoch.
@@ -87,7 +89,9 @@ def mix(
     storage = given_storage(storage_options, storage)
     check_positive("memory_budget", memory_budget)
     budget = max(1, memory_budget // len(pairs))
-    options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
+    options = ReaderOptions(
+        verify, check_policy(on_corrupt), budget, max_record_bytes, threads=threads
+    )
     shared = [
         Shared(open_dataset(source, storage, compression=compression, limits=options.limits))
         for source, _ in pairs

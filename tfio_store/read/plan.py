@@ -1,7 +1,5 @@
-"""Turns a dataset into the ranges that a reader fetches.
-
-A *unit* is a block, or a whole shard that is read as one stream. A range brings a part of a stream,
-or a run of blocks that lie close together.
+"""`Units`: what a reader's order is of. A unit is a block, or a whole shard that is read as one
+stream.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import numpy as np
 
@@ -18,22 +16,15 @@ from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.order import ArrayCounts, Numbers, Pieces, Running
-from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
-from tfio_store.storage.read_ahead import Fetch, split_range
 
-__all__ = ["RECORD_COST", "BlockRun", "SeedRun", "StreamPart", "Units", "fetches"]
+__all__ = ["RECORD_COST", "Units"]
 
 RECORD_COST = 32
 """Bytes of memory for a record beside its frame: its places before and after shuffling.
 """
-
-_UNITS_AHEAD = 16
-
-_STRETCH = 4
-"""A request for whole blocks may be longer than usual by one of so many parts of it."""
 
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
@@ -218,136 +209,3 @@ def _records_of_blocks(paged: PagedShards, numbers: Int64Array) -> Iterator[int]
 def _costs(table: BlockTable) -> Int64Array:
     costs: Int64Array = np.diff(table.raw_offsets) + RECORD_COST * np.diff(table.records)
     return costs
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPart:
-    """The purpose of one range: a part of a stream, bytes ``start:stop`` of its shard. ``first``
-    and ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order.
-    Records that begin before byte ``wanted`` are read to be checked, and dropped."""
-
-    position: int
-    shard: int
-    start: int
-    stop: int
-    first: bool = True
-    last: bool = True
-    wanted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRun:
-    """The purpose of one range: whole blocks of a shard that lie close together. ``position`` is
-    where the first stands in the reader's order; the others follow."""
-
-    position: int
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SeedRun:
-    """The purpose of one range: the seeds of the blocks of the run that follows. It begins at byte
-    ``start`` of their index."""
-
-    start: int
-
-
-Part: TypeAlias = StreamPart | BlockRun | SeedRun
-
-
-def fetches(
-    units: Units, order: Numbers, *, position: int = 0, start: int = 0
-) -> Iterator[Fetch[Part]]:
-    """The ranges of the units from ``position`` of the order on. ``start``: where in the first
-    one, if it is a stream of raw records, reading begins."""
-    dataset, run, wanted = units.dataset, list[Block](), 0
-    for at in range(position, len(order)):
-        number = int(order[at])
-        if run and not units.is_of(number, run[0].shard):  # before anything is asked for the next
-            yield from _run_fetches(dataset, at - len(run), run)
-            run, wanted = [], 0
-        if (at - position) % _UNITS_AHEAD == 1:  # who wants the first one does not pay for others
-            units.begin(order[at : at + 2 * _UNITS_AHEAD])
-        shard, block = units[number]
-        if run and (block is None or not _continues(dataset, run, wanted, block)):
-            yield from _run_fetches(dataset, at - len(run), run)
-            run, wanted = [], 0
-        if block is None:
-            yield from _stream_fetches(dataset, at, shard, start)
-        else:
-            run.append(block)
-            wanted += block.stop - block.start
-        start = 0
-    if run:
-        yield from _run_fetches(dataset, len(order) - len(run), run)
-
-
-def _stream_fetches(
-    dataset: Dataset, position: int, index: int, start: int
-) -> Iterator[Fetch[Part]]:
-    store, path = dataset.open(index)
-    shard = dataset.shard(index)
-    stop = max(start, shard.nbytes)
-    wanted, table = start, shard.blocks
-    summed = shard.compression is None and table is not None and table.sums is not None
-    table = table if summed else None
-    if table is not None:  # its blocks are checked from their first record on
-        start = int(table.offsets[table.offsets.searchsorted(start, side="right") - 1])
-    for begin, end in _stream_ranges(start, stop, table, store.range_bytes):
-        missing = shard.version.end is not None and begin >= shard.version.end
-        ask, end = (begin, stop) if missing else (end, end)  # nothing is asked of missing bytes
-        part = StreamPart(position, index, begin, end, begin == start, end == stop, wanted)
-        yield Fetch(store, path, begin, ask, part, ask - begin, shard.version)
-        if missing:
-            return
-
-
-def _stream_ranges(
-    start: int, stop: int, table: BlockTable | None, nbytes: int
-) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of about ``nbytes``, which end where blocks do if there is a table."""
-    most = nbytes + nbytes // _STRETCH
-    while table is not None and start < stop:
-        at = int(table.offsets.searchsorted(start + most, side="right")) - 1
-        end = int(table.offsets[at])
-        if end <= start:  # a block longer than a request
-            end = int(table.offsets[table.offsets.searchsorted(start, side="right")])
-            # in two pieces the first one waits for the second one, and cools down
-            yield from split_range(start, end, nbytes if end - start > 2 * nbytes else end - start)
-        else:
-            yield start, end
-        start = end
-    if table is None:
-        yield from split_range(start, stop, nbytes)
-
-
-def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) -> bool:
-    """Whether one request may fetch a block together with those before it, which have ``wanted``
-    bytes."""
-    last = run[-1]
-    gap = block.start - last.stop
-    if block.restart is not None and last.restart is not None and last.start <= block.start:
-        gap = max(gap, 0)  # they overlap by a few bytes
-        if gap and block.restart.start != last.restart.stop:
-            return False  # or seeds would be fetched in vain
-    if block.shard != run[0].shard or not 0 <= gap <= MERGE_GAP:
-        return False
-    wanted += block.stop - block.start
-    if gap and (block.stop - run[0].start - wanted) * MOST_WASTE > wanted:
-        return False
-    store, _ = dataset.open(block.shard)
-    return block.stop - run[0].start <= store.range_bytes
-
-
-def _run_fetches(dataset: Dataset, position: int, run: list[Block]) -> Iterator[Fetch[Part]]:
-    first, last = run[0].restart, run[-1].restart
-    if first is not None and last is not None and first.start < last.stop:
-        index, at = dataset.storage.open(first.address)
-        begin, end = first.start, last.stop
-        yield Fetch(index, at, begin, end, SeedRun(begin), end - begin, first.version)
-    start, stop, shard = run[0].start, run[-1].stop, run[0].shard
-    store, path = dataset.open(shard)
-    raw = sum(block.raw_stop - block.raw_start for block in run)
-    version = dataset.shard(shard).version
-    part = BlockRun(position, tuple(run))
-    yield Fetch(store, path, start, stop, part, max(stop - start, raw), version)

@@ -52,10 +52,13 @@ class RecordReader(Iterated):
         build_index (str | None): "on_read" indexes GZIP and ZLIB files while they are read, as
             `build_index` does. From the next epoch on they have blocks. If an index cannot be
             written, a warning says so. Not for a reader that is shared out. Default None.
-        memory_budget (int): Bytes that may be in flight, wait to be decoded, or be held for
-            shuffling. Default 256 MiB.
+        memory_budget (int): Bytes that may be in flight, be decompressed, wait to be given, or be
+            held for shuffling. Default 256 MiB.
         max_record_bytes (int): A longer record is refused before memory is allocated for it.
             Default 1 GiB.
+        threads (int | None): How many threads read, decompress and check at a time. The process's
+            readers share them. Default None: as many as it may use cores, by its affinity and its
+            control groups.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -96,12 +99,14 @@ class RecordReader(Iterated):
         build_index: Literal["on_read"] | None = None,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        threads: int | None = None,
     ) -> None:
         options = ReaderOptions(
             verify,
             check_policy(on_corrupt),
             memory_budget,
             max_record_bytes,
+            threads=threads,
             index_on_read=_indexes(build_index, on_corrupt, is_file_object(source)),
         )
         if is_file_object(source):
@@ -127,6 +132,7 @@ class RecordReader(Iterated):
         on_corrupt: OnCorrupt = "raise",
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        threads: int | None = None,
         start: Position | None = None,
     ) -> RecordReader:
         """Make a reader of a dataset that is resolved already.
@@ -137,12 +143,15 @@ class RecordReader(Iterated):
             on_corrupt (str | Callable): See `RecordReader`. Default "raise".
             memory_budget (int): See `RecordReader`. Default 256 MiB.
             max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+            threads (int | None): See `RecordReader`. Default None.
             start (Position | None): Where to begin. Default None: at the first record.
 
         Returns:
             RecordReader: It stands at ``start``.
         """
-        options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(
+            verify, check_policy(on_corrupt), memory_budget, max_record_bytes, threads=threads
+        )
         return cls._made(Shared(dataset), options, start or Position())
 
     @classmethod

@@ -130,6 +130,7 @@ class RecordSource(Sequence[bytes]):
             Default 64 MiB.
         memory_budget (int): Bytes in flight while a list is fetched. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        threads (int | None): See `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -161,6 +162,7 @@ class RecordSource(Sequence[bytes]):
         cache_bytes: int = CACHE_BUDGET,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        threads: int | None = None,
     ) -> None:
         check_positive("memory_budget", memory_budget)
         found = open_dataset(
@@ -184,7 +186,7 @@ class RecordSource(Sequence[bytes]):
                     "reached by its number; index it with tfio_store.build_index, or copy it with "
                     "tfio_store.copy(), which compresses in blocks"
                 )
-        self._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes)
+        self._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes, threads)
 
     @classmethod
     def of(
@@ -195,6 +197,7 @@ class RecordSource(Sequence[bytes]):
         cache_bytes: int = CACHE_BUDGET,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        threads: int | None = None,
     ) -> RecordSource:
         """Make a source of a dataset that is resolved already, and whose blocks are known.
 
@@ -204,6 +207,7 @@ class RecordSource(Sequence[bytes]):
             cache_bytes (int): See `RecordSource`. Default 64 MiB.
             memory_budget (int): See `RecordSource`. Default 256 MiB.
             max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+            threads (int | None): See `RecordReader`. Default None.
 
         Returns:
             RecordSource: Nothing has been read for it.
@@ -215,7 +219,7 @@ class RecordSource(Sequence[bytes]):
         if not dataset.has_blocks:
             raise ValueError("the blocks of a shard are not known; index the dataset first")
         source = cls.__new__(cls)
-        source._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes)
+        source._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes, threads)
         return source
 
     def _set(
@@ -225,11 +229,15 @@ class RecordSource(Sequence[bytes]):
         cache_bytes: int,
         memory_budget: int,
         max_record_bytes: int,
+        threads: int | None,
     ) -> None:
+        if threads is not None:
+            check_positive("threads", threads)
         self._dataset = dataset
         self._units = Units(dataset, streams=False)
         self._how = Decoding(verify, max_record_bytes)
         self._memory_budget = memory_budget
+        self._threads = threads
         self._cache = MemoryCache(cache_bytes)
         """A block goes by its number, and a record that was read alone by the complement of its
         own."""
@@ -298,6 +306,7 @@ class RecordSource(Sequence[bytes]):
             places.frames[np.array(alone, np.int64)],
             self._how,
             budget=self._memory_budget,
+            threads=self._threads,
         ):
             if located.position < len(blocks):
                 block = blocks[located.position]

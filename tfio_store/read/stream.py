@@ -16,7 +16,7 @@ from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, Reason, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
-from tfio_store.read.plan import StreamPart
+from tfio_store.read.spans import StreamPart
 from tfio_store.records.compression import (
     CODECS,
     Decompressor,
@@ -26,7 +26,15 @@ from tfio_store.records.compression import (
     codec_name,
     detect,
 )
-from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
+from tfio_store.records.framing import (
+    HEADER_BYTES,
+    Buffer,
+    RecordBatch,
+    RecordDecoder,
+    Scan,
+    crc32c,
+    frame_of,
+)
 from tfio_store.records.lookalike import HEAD_BYTES, LOOKS_LIKE, hint
 from tfio_store.records.recovery import (
     Gap,
@@ -71,7 +79,10 @@ class StreamReader:
         """Whether feeding more is useless: the file has ended, and that is an error."""
         return self._missing > 0 and self._how.skips is None
 
-    def feed(self, part: StreamPart, data: BytesLike) -> Iterator[Located]:
+    def feed(
+        self, part: StreamPart, data: BytesLike, scanned: Scan | None = None
+    ) -> Iterator[Located]:
+        """The records that a part completes. ``scanned``: those that were found in it already."""
         nbytes = len(memoryview(data))
         if not self._missing:  # else the file has ended before
             self._stored += nbytes
@@ -79,8 +90,8 @@ class StreamReader:
             if not self._known:
                 self._codec, self._known = detect(data), True
             if self._codec is None:
-                batch = self._frames.feed(data)
-                self._held += self._located(batch)
+                for batch in self._framed(part, data, scanned):
+                    self._held += self._located(batch)
                 skipped = 0 if self._how.skips is None else self._how.skips.count
                 if self._told.compare(self._frames, self._stored, skipped):
                     held, self._held = self._held, []
@@ -91,6 +102,23 @@ class StreamReader:
                     self._contradiction = _contradiction(self._codec, data)
                 yield from self._inflated(self._inflater.feed(data))
         self._missing += part.stop - part.start - nbytes
+
+    def _framed(
+        self, part: StreamPart, data: BytesLike, scanned: Scan | None
+    ) -> Iterator[RecordBatch]:
+        if scanned is None:
+            yield self._frames.feed(data)
+            return
+        view, begin = memoryview(data), frame_of(scanned)
+        if begin:
+            yield self._frames.feed(view[:begin])
+        if isinstance(self._frames, RecordDecoder) and self._frames.failed:
+            return  # the next call says so, behind these records
+        if self._frames.take(scanned, part.start + begin, part.summed):
+            yield scanned.batch
+            begin = scanned.end
+        if begin < len(view):
+            yield self._frames.feed(view[begin:])
 
     def _begin_inflating(self, codec: str) -> _Inflater | IndexingInflater | RecoveringDecompressor:
         if self._how.skips is None:

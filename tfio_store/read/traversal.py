@@ -52,9 +52,12 @@ class ReaderOptions:
     steps: tuple[Step, ...] = ()
     epoch: int = 0
     index_on_read: bool = False
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("memory_budget", self.memory_budget)
+        if self.threads is not None:
+            check_positive("threads", self.threads)
 
     @property
     def limits(self) -> Limits:
@@ -299,12 +302,19 @@ class Traversal:
                     order,
                     how,
                     budget=budget,
+                    threads=options.threads,
                     position=at,
                     start=start,
                     records=position.records,
                 )
             located = fetch_blocks(
-                reader_order.units, order, how, budget=budget, position=at, start=start
+                reader_order.units,
+                order,
+                how,
+                budget=budget,
+                threads=options.threads,
+                position=at,
+                start=start,
             )
         located = within(located, epoch_order.read.cuts)
         if reader_order.shuffle is not None and epoch_order.windows is not None:
@@ -397,8 +407,8 @@ class Iterated:
         Records that a ``for`` loop has left of its batch come first.
 
         Yields:
-            RecordBatch: About a block of records (1 MiB), not copied; of a mixture up to a few
-                thousand, of all sources.
+            RecordBatch: About a block of records (1 MiB), or a few blocks, not copied; of a mixture
+                up to a few thousand, of all sources.
 
         Raises:
             ValueError: The reader or mixture is closed.

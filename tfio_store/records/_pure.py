@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
+import stat
 import struct
 import threading
 import zlib
@@ -123,6 +124,54 @@ def walk_file(
         sums.append(crc32c(footer, sums[-1]) if len(footer) == _CRC_BYTES else sums[-1])
     offsets, summed = (frozen(np.array(found, dtype=np.int64)) for found in (frames, sums))
     return offsets, end, fault, summed
+
+
+_FOUND_IN = 256 << 10
+
+
+def scan_file(
+    path: str,
+    start: int,
+    stop: int,
+    *,
+    records: int | None = None,
+    find: bool = False,
+    cached: bool = False,
+    verify: bool = True,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    summed: int = 0,
+) -> tuple[Scan, tuple[int, int, int]] | None:
+    del cached  # this core is slow enough to wait for a disk
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        data = _pread(descriptor, stop - start, start)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if len(data) < stop - start:
+        return None
+    first = 0
+    if find:
+        first, good, _ = find_record(data[:_FOUND_IN], max_record_bytes=max_record_bytes)
+        if not good and len(data[:_FOUND_IN]) - first < HEADER_BYTES:
+            first = len(data)
+    found = scan(
+        data,
+        start=first,
+        verify=verify,
+        max_records=None if records is None else records + 1,
+        max_record_bytes=max_record_bytes,
+        summed=summed,
+    )
+    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF
+    return found, (status.st_ino, changed, status.st_size)
 
 
 def read_records(

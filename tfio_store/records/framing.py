@@ -38,11 +38,13 @@ __all__ = [
     "crc32c_combine",
     "crc_backend",
     "find_record",
+    "frame_of",
     "inflate_block",
     "masked_crc32c",
     "prepend",
     "read_records",
     "scan",
+    "scan_file",
     "walk",
     "walk_file",
 ]
@@ -71,6 +73,7 @@ masked_crc32c = core.masked_crc32c
 prepend = core.prepend
 read_records = core.read_records
 scan = core.scan
+scan_file = core.scan_file
 walk = core.walk
 walk_file = core.walk_file
 
@@ -184,6 +187,22 @@ class RecordDecoder:
             self._room(len(view))[:] = view
             return self._commit(len(view))
 
+    def take(self, found: Scan, offset: int, before: int | None) -> bool:
+        """Go on behind records that somebody else has scanned, as if their bytes had been fed.
+
+        ``offset`` is where in the stream the first of their frames lies. ``before`` is the sum that
+        the scan began with; None if it is unknown. False if the stream does not stand there, and
+        then nothing is changed.
+        """
+        with self._inside:
+            stands = self._offset == offset and not self._filled and self._error is None
+            if not stands or before not in (None, self.summed):
+                return False
+            self._offset += found.end - frame_of(found)
+            self._need = HEADER_BYTES
+            self.summed = found.summed
+            return True
+
     def reserve(self, nbytes: int) -> memoryview:
         """Writable memory for the stream's next ``nbytes`` bytes; `commit` says how many came.
 
@@ -283,6 +302,11 @@ class _OneThread:
 
     def __exit__(self, *exc_info: object) -> None:
         self._lock.release()
+
+
+def frame_of(found: Scan) -> int:
+    """Where in its buffer the first frame of a scan lies."""
+    return int(found.batch.offsets[0]) - HEADER_BYTES
 
 
 def _flat(data: BytesLike) -> memoryview:

@@ -16,7 +16,9 @@ from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     HEADER_BYTES,
     RecordBatch,
+    Scan,
     find_record,
+    frame_of,
     scan,
 )
 from tfio_store.records.lookalike import said_of
@@ -296,6 +298,18 @@ class RecoveringDecoder:
     def feed(self, data: BytesLike) -> RecordBatch:
         """The whole records now available. Never raises for damage."""
         return self._decode(data, final=False)
+
+    def take(self, found: Scan, offset: int, before: int | None) -> bool:
+        """See `RecordDecoder.take`."""
+        stands = self._base == self.offset == offset and not self._carry and self._damage is None
+        if not stands or not self.is_sound or before not in (None, self.summed):
+            return False
+        nbytes = found.end - frame_of(found)
+        self._base += nbytes
+        self._patience += 16 * nbytes
+        self.offset = self._base
+        self.summed = found.summed
+        return True
 
     def finish(self) -> RecordBatch:
         """Records that may be damage: the end of the data decides."""

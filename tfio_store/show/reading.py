@@ -23,7 +23,7 @@ from tfio_store.errors import (
     ReplacedError,
 )
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
-from tfio_store.read.plan import StreamPart
+from tfio_store.read.spans import StreamPart
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (

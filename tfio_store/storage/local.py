@@ -28,7 +28,7 @@ from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through
 from tfio_store.storage.threads import Owner
 
-__all__ = ["NOT_REGULAR", "LocalStore", "final_name", "temporary_path"]
+__all__ = ["NOT_REGULAR", "LocalStore", "etag_of", "final_name", "temporary_path"]
 
 
 # Names of objects that are still being written, where a store has folders and renames.
@@ -134,6 +134,14 @@ class LocalStore:
         done: Future[BytesLike] = Future()
         done.set_result(cached)
         return done
+
+    def read_now(
+        self, path: str, start: int, stop: int, version: Version, *, cached: bool = False
+    ) -> BytesLike | None:
+        """The result of `read`, without another thread. ``cached``: None unless it is in the page
+        cache."""
+        found = pieces_cached(path, ((start, stop),), version, may_end=True)
+        return found if cached or found is not None else read_range(path, start, stop, version)
 
     def read_at_hand(
         self, path: str, pieces: Sequence[tuple[int, int]], *, etag: str | Version | None = None
@@ -326,10 +334,14 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
             "RecordReader(sys.stdin.buffer)"
         )
         raise OSError(errno.EINVAL, words, path)
-    # a file is only ever replaced by a new inode, or changed in place at a new time
-    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tensorflow/ops/chunk.c has it
-    etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
+    etag = etag_of(status.st_ino, status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF, status.st_size)
     return ObjectInfo(path, status.st_size, etag, modified=status.st_mtime)
+
+
+def etag_of(inode: int, changed: int, size: int) -> str:
+    """The etag of a file, as ext/tensorflow/ops/chunk.c has it. A file is only ever replaced by a
+    new inode, or changed in place at a new time (nanoseconds modulo 2^64)."""
+    return f"{inode:x}-{changed:x}-{size:x}"
 
 
 def being_written(temporary: str) -> PendingUpload | None:

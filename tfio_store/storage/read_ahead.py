@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason, TruncatedRecordError
 from tfio_store.storage import Store, Version
-from tfio_store.storage.threads import Owner
+from tfio_store.storage.cores import cores, workers
+from tfio_store.storage.local import LocalStore
+from tfio_store.storage.threads import Owner, then
 
-__all__ = ["Fetch", "ReadAhead", "RequestWindow", "cancel_all", "split_range"]
+__all__ = ["Fetch", "Read", "ReadAhead", "RequestWindow", "Worked", "cancel_all", "split_range"]
 
 
 # `RequestWindow`: how many requests are worth having in flight.
@@ -91,11 +94,26 @@ class RequestWindow:
 Tag = TypeVar("Tag")
 
 
+class Worked(NamedTuple):
+    """How many bytes of a range there were, and what was made of them."""
+
+    nbytes: int
+    made: Any
+
+
+Read: TypeAlias = "Callable[[], BytesLike | None]"
+"""Gives the bytes of a range. None if they are not at hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fetch(Generic[Tag]):
     """Bytes ``start:stop`` of an object, and the caller's tag for them. ``cost`` is what the range
-    takes of the budget while it is worked on: its own length, or more if it is decompressed.
-    ``version``: the version that the bytes must be of.
+    takes of the budget until the next one is asked for: its own length, or more if it is
+    decompressed. ``version``: the version that the bytes must be of.
+
+    ``work`` makes something of the bytes in one of the process's threads. It is called with this
+    range as it is to be read, a function that reads it, and whether only what is at hand is wanted:
+    then it gives None for what is not.
     """
 
     store: Store
@@ -105,14 +123,76 @@ class Fetch(Generic[Tag]):
     tag: Tag
     cost: int
     version: Version = field(default_factory=Version)
+    work: Callable[[Fetch[Any], Read, bool], Worked | None] | None = None
+
+    def begin(self) -> Future[BytesLike]:
+        """Begin to read the bytes."""
+        return self.store.read(self.path, self.start, self.stop, etag=self.version)
+
+    def ask(self) -> Callable[[], BytesLike]:
+        """Begin to read the bytes, and give them when they are asked for: as many as there are."""
+        here = self.here
+        return partial(self._answer, here.path, here.begin())
+
+    def _answer(self, path: str, answer: Future[BytesLike]) -> BytesLike:
+        while True:
+            try:
+                return answer.result()
+            except FileNotFoundError as missing:
+                self.look_for(missing, path)
+                here = self.here
+                path, answer = here.path, here.begin()
+
+    @property
+    def here(self) -> Fetch[Tag]:
+        """The same range, wherever its object is by now."""
+        if self.version.now is None:
+            return self
+        path, version = self.version.now
+        return replace(self, path=path, version=version)
+
+    def look_for(self, missing: FileNotFoundError, path: str) -> None:
+        """The object was not at this path: find out where it is. Raises the error of one that is
+        nowhere."""
+        if self.version.now is None or self.version.now[0] == path:
+            self.version.move(self.store, path, missing)
 
 
-class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
-    """Gives the ranges' bytes in order, fetched ahead of their use. At most ``budget`` bytes are in
-    flight or wait (a single larger range goes alone), in as many requests as `RequestWindow` finds
-    worth having. If an object ends before a range does, that is a TruncatedRecordError, or with
-    ``may_be_short`` the bytes that exist come, and `Version.end` says where the object ends.
-    ``first``: how many requests begin before the first answer is there, if not as many as usual.
+_SMALL = 256 << 10
+"""Bytes that are read and worked on sooner than a thread wakes."""
+
+
+class _Begun(NamedTuple):
+    """A range that was begun. ``request`` brings its bytes, if they come from afar; ``work`` can be
+    done by whoever waits for the answer."""
+
+    fetch: Fetch[Any]
+    path: str
+    answer: Future[Any]
+    request: Future[BytesLike] | None = None
+    work: Callable[[], Worked | None] | None = None
+
+    def result(self) -> tuple[Any, float]:
+        """The answer, and when its bytes were there."""
+        if self.request is not None:
+            self.request.exception()
+        came = monotonic()
+        if self.work is not None and self.answer.cancel():
+            return self.work(), came
+        answer = self.answer.result()
+        return answer, came if self.request is not None else monotonic()
+
+
+class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
+    """Gives the ranges' bytes in order, or what their work made of them (`Worked`), ahead of their
+    use. At most ``budget`` bytes are in flight or wait (a single larger range goes alone), in as
+    many requests as `RequestWindow` finds worth having. If an object ends before a range does, that
+    is a TruncatedRecordError, or with ``may_be_short`` the bytes that exist come, and `Version.end`
+    says where the object ends. ``first``: how many requests begin before the first answer is there,
+    if not as many as usual. ``threads``: how many work on ranges at a time. Default: all `workers`.
+
+    The caller works on the first local range, for which nobody has to be woken. It also works on
+    what no thread has begun when its turn comes: no reader waits for what others have begun.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.
@@ -125,55 +205,78 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         budget: int,
         may_be_short: bool = False,
         first: int | None = None,
+        threads: int | None = None,
     ) -> None:
         self._owner = Owner()
         self._ranges = iter(ranges)
         self._budget = budget
         self._may_be_short = may_be_short
         self._first = first
+        self._threads = threads
         self._window: RequestWindow | None = None
-        self._waiting: deque[tuple[Fetch[Tag], Future[BytesLike]]] = deque()
+        self._waiting: deque[_Begun] = deque()
         self._next: Fetch[Tag] | None = None
         self._spent = 0
+        self._fresh = True
 
-    def __next__(self) -> tuple[Fetch[Tag], BytesLike]:
+    def __next__(self) -> tuple[Fetch[Tag], Any]:
         self._fill()
         if not self._waiting:
             raise StopIteration
-        fetch, future = self._waiting.popleft()
+        begun = self._waiting.popleft()
+        fetch: Fetch[Tag] = begun.fetch
         asked = monotonic()
         try:
-            data = self._answer(fetch, future)
-            nbytes = len(memoryview(data))
+            answer, came = self._answer(begun)
+            del begun  # or it would keep the bytes
+            known = isinstance(answer, Worked)
+            nbytes = answer.nbytes if known else len(memoryview(answer))
             self._check(fetch, nbytes)
         except BaseException:
             self.close()
             raise
         self._spent -= fetch.cost
-        self._window_of(fetch.store).answered(nbytes, asked, monotonic())
-        return fetch, data
+        self._window_of(fetch.store).answered(nbytes, asked, came)
+        return fetch, answer
 
-    def _answer(self, fetch: Fetch[Tag], future: Future[BytesLike]) -> BytesLike:
-        """The bytes, wherever they are by now."""
-        path = fetch.path
+    def _answer(self, begun: _Begun) -> tuple[Any, float]:
         while True:
             try:
-                return future.result()
+                return begun.result()
             except FileNotFoundError as missing:
-                if fetch.version.now is None or fetch.version.now[0] == path:
-                    fetch.version.move(fetch.store, path, missing)
-                assert fetch.version.now is not None
-                path = fetch.version.now[0]
-                future = self._begin(fetch)
+                begun.fetch.look_for(missing, begun.path)
+                begun = self._begin(begun.fetch)
 
-    @staticmethod
-    def _begin(fetch: Fetch[Tag]) -> Future[BytesLike]:
-        path, version = fetch.version.now or (fetch.path, fetch.version)
-        return fetch.store.read(path, fetch.start, fetch.stop, etag=version)
+    def _begin(self, fetch: Fetch[Tag]) -> _Begun:
+        here = fetch.here
+        if here.work is None:
+            return _Begun(fetch, here.path, here.begin())
+        if isinstance(here.store, LocalStore):
+            return self._begin_local(fetch, here)
+        request = here.begin()
+        work = partial(here.work, here, request.result, False)
+        answer = then(workers(self._threads), request, work)
+        return _Begun(fetch, here.path, answer, request, work)
+
+    def _begin_local(self, fetch: Fetch[Tag], here: Fetch[Tag]) -> _Begun:
+        assert here.work is not None
+        assert isinstance(here.store, LocalStore)
+        read = partial(here.store.read_now, here.path, here.start, here.stop, here.version)
+        if not self._waiting and (self._fresh or fetch.cost <= _SMALL):
+            done = _done(partial(here.work, here, partial(read, cached=True), True))
+            if done is not None:
+                return _Begun(fetch, here.path, done)
+        work = partial(here.work, here, read, False)
+        return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
 
     def _window_of(self, store: Store) -> RequestWindow:
         """The window for the store of the moment: the shards of a dataset may lie in several."""
         window, limits = self._window, (store.in_flight, store.most_in_flight)
+        if isinstance(store, LocalStore):
+            threads, most = self._threads or cores(), cores()
+            # one more for each waits its turn, unless fewer are to work than there are
+            at_once = threads if threads < most else 2 * threads
+            limits = at_once, at_once
         if window is None or window.limits != limits:
             window = self._window = RequestWindow(*limits, self._first)
         return window
@@ -201,9 +304,10 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
             self._window = self._window or self._window_of(fetch.store)
             self._next = None
             self._spent += fetch.cost
-            future = self._begin(fetch)
-            self._waiting.append((fetch, future))
-            if future.done():
+            begun = self._begin(fetch)
+            self._fresh = False
+            self._waiting.append(begun)
+            if begun.work is None and begun.answer.done():
                 return  # what is there at once is best used while it is in the cache
 
     def close(self) -> None:
@@ -211,7 +315,9 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         self._ranges = iter(())
         self._next = None
         self._spent = 0
-        waiting = [future for _, future in self._waiting]
+        waiting = [
+            future for begun in self._waiting for future in (begun.answer, begun.request) if future
+        ]
         self._waiting.clear()
         if waiting:
             self._owner.later(cancel_all, waiting)
@@ -219,6 +325,20 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     def __del__(self) -> None:
         if hasattr(self, "_spent"):
             self.close()
+
+
+def _done(work: Callable[[], Worked | None]) -> Future[Worked] | None:
+    """The work's result or error, as a future. None if it gives None."""
+    done: Future[Worked] = Future()
+    try:
+        found = work()
+    except Exception as error:
+        done.set_exception(error)
+        return done
+    if found is None:
+        return None
+    done.set_result(found)
+    return done
 
 
 def cancel_all(futures: Iterable[Future[Any]]) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "pool",
     "quietly",
     "start_daemon",
+    "then",
 ]
 
 
@@ -259,3 +260,27 @@ def pool(work: str = "io", workers: int = WORKERS) -> Threads:
     if work not in pools:
         pools.setdefault(work, Threads(workers, thread_name_prefix=f"tfio_store-{work}"))
     return pools[work]
+
+
+def then(executor: Threads, first: Future[Any], work: Callable[[], T]) -> Future[T]:
+    """What the executor makes of ``work``, which it begins when ``first`` is done. To cancel it
+    does not cancel ``first``."""
+    changed: Future[T] = Future()
+
+    def run() -> None:
+        if not changed.set_running_or_notify_cancel():
+            return
+        try:
+            changed.set_result(work())
+        except BaseException as error:
+            changed.set_exception(error)
+
+    def schedule(_: object) -> None:
+        try:
+            executor.submit(run)
+        except RuntimeError as error:  # the interpreter is on its way out
+            if changed.set_running_or_notify_cancel():
+                changed.set_exception(error)
+
+    first.add_done_callback(schedule)
+    return changed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -25,7 +24,8 @@ from tfio_store.example.schema import RECORD, Schema, column_names, schema_to_re
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Storage, threads
+from tfio_store.storage import Storage
+from tfio_store.storage.cores import cores, workers
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by, schema_of_source, telling
 
@@ -74,12 +74,12 @@ def decoded(
     A record without any values may take ``room`` bytes when it is decoded. Few bytes of records
     then make large results, and fewer batches are decoded ahead, down to one at a time.
     """
-    workers = os.cpu_count() or 1
+    most = cores()
     waiting: deque[_Waiting[T]] = deque()
     try:
-        for made in _submitted(batches, decode, source, workers):
+        for made in _submitted(batches, decode, source):
             waiting.append(made)
-            while len(waiting) > workers or _too_large(waiting, room):
+            while len(waiting) > most or _too_large(waiting, room):
                 yield waiting.popleft().made.result()
         while waiting:
             yield waiting.popleft().made.result()
@@ -97,9 +97,8 @@ def _submitted(
     batches: Iterable[RecordBatch],
     decode: Callable[[RecordBatch], T],
     source: object,
-    workers: int,
 ) -> Iterator[_Waiting[T]]:
-    pool = threads.pool("decode", workers)
+    pool = workers()
     first = 0
     try:
         for batch in batches:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +15,7 @@ from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.compression import detect
 from tfio_store.records.framing import walk
+from tfio_store.storage.cores import cores
 from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.blocks import (
     BlockReader,
@@ -312,4 +312,4 @@ def _batches_of_window() -> Any:
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:
     """Calls at once, whose windows memory has room for: those handed out, and one that is begun."""
     most = options.memory_budget // max(1, spans.largest_group()) - 1
-    return max(1, min(_CALLS_PER_CORE * (os.cpu_count() or 1), windows.per_window * most))
+    return max(1, min(_CALLS_PER_CORE * cores(), windows.per_window * most))

@@ -13,7 +13,6 @@ it in the next element's turn.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -25,6 +24,7 @@ import tensorflow as tf
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Dataset
 from tfio_store.records.texts import warn
+from tfio_store.storage.cores import cores
 from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.columns import Columns, columns_of
 from tfio_store.tf.dataset.features import (
@@ -328,14 +328,14 @@ class BlockReader:
         """How many calls run at once. Each holds what it reads; as much again waits to be taken.
         They are more than the cores, so that none waits for the slowest."""
         nbytes = max(1, self._spans.largest_group() * self.window)
-        most = _CALLS_PER_CORE * (os.cpu_count() or 1)
+        most = _CALLS_PER_CORE * cores()
         return max(1, min(most, self._options.memory_budget // (2 * nbytes)))
 
     def _ahead(self, nbytes: int) -> int:
         """How many elements of so many bytes are fetched before somebody reads them."""
         budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
         # what lies here waits for a core only
-        most = _IN_FLIGHT_MOST if self._remote else _CALLS_PER_CORE * (os.cpu_count() or 1)
+        most = _IN_FLIGHT_MOST if self._remote else _CALLS_PER_CORE * cores()
         return max(1, min(most, self.count, budget // max(1, nbytes)))
 
 

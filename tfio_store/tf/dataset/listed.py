@@ -15,6 +15,7 @@ from tensorflow.python.eager import context
 
 from tfio_store.dataset.source import files_of
 from tfio_store.storage import Storage
+from tfio_store.storage.cores import cores
 from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.picks import FileTurns
@@ -134,7 +135,7 @@ def turns_of(
     known = cycle is not None and cycle > 0 and length is not None and length > 0
     if cycle is None or length is None or not known:
         free = deterministic is False
-        return FileTurns(names, os.cpu_count() or 1, max(1, length or 1), exact=free)
+        return FileTurns(names, cores(), max(1, length or 1), exact=free)
     return FileTurns(names, cycle, length)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset
+from tfio_store.storage.cores import cores
 from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.blocks import BlockReader, fused_columns, in_elements
 from tfio_store.tf.dataset.options import Options
@@ -94,8 +95,8 @@ def picked_dataset(
 def _calls(nbytes: int, options: Options) -> int:
     """Calls at once, of batches of so many bytes: more than the cores, so that none waits for the
     slowest, if that takes little memory."""
-    cores = os.cpu_count() or 1
-    several = _CALLS_PER_CORE * cores if nbytes < _SMALL_BATCH else cores + 1
+    at_once = cores()
+    several = _CALLS_PER_CORE * at_once if nbytes < _SMALL_BATCH else at_once + 1
     return max(2, min(several, options.memory_budget // (4 * nbytes)))
 
 

@@ -38,7 +38,6 @@ workers share out, `AutoShardPolicy.FILE`, debug mode, and graphs that are being
 from __future__ import annotations
 
 import inspect
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,6 +50,7 @@ from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.data.util import nest
 from tensorflow.python.eager import context
 
+from tfio_store.storage.cores import cores
 from tfio_store.tf.bridge import with_clear_errors
 from tfio_store.tf.dataset.record_function import (
     NotElementwise,
@@ -463,7 +463,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         calls, deterministic = plan.calls
         self._why += "; but parsed by the batch"
         ordered = True if calls is None else deterministic
-        return _TF.map(found, parse, os.cpu_count() or 1, ordered)
+        return _TF.map(found, parse, cores(), ordered)
 
     def _records(self) -> tf.data.Dataset:
         """The records, without the functions mapped over them."""

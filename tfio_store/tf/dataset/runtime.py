@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -29,9 +29,10 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.compression import codec_name, decompress, detect
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import Store, Version, threads
+from tfio_store.storage import Store, Version
+from tfio_store.storage.cores import workers
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.threads import PerProcess, quietly, start_daemon
+from tfio_store.storage.threads import PerProcess, quietly, start_daemon, then
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
 from tfio_store.tf.dataset.options import from_json
 
@@ -396,30 +397,6 @@ def _wherever(
     return found
 
 
-def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
-    """``change`` of the result of ``first``. As many threads as cores do that work."""
-    pool = threads.pool("decode", os.cpu_count() or 1)
-    changed: Future[BytesLike] = Future()
-
-    def run() -> None:
-        if not changed.set_running_or_notify_cancel():
-            return
-        try:
-            changed.set_result(change(first.result()))
-        except BaseException as error:
-            changed.set_exception(error)
-
-    def schedule(_: object) -> None:
-        try:
-            pool.submit(run)
-        except RuntimeError as error:  # the interpreter is on its way out
-            if changed.set_running_or_notify_cancel():
-                changed.set_exception(error)
-
-    first.add_done_callback(schedule)
-    return changed
-
-
 class _Stored(NamedTuple):
     """The stored bytes of one block: their place, and their version ("" where it is unknown)."""
 
@@ -438,9 +415,9 @@ class _Stored(NamedTuple):
         name, block = self.block(codec, raw)
         inflate = partial(inflate_block, redacted(self.url), name, block)
         if block.restart is None:
-            return Fetch(_then(fetched, inflate))
+            return Fetch(then(workers(), fetched, lambda: inflate(fetched.result())))
         seed = self.seed(block.restart)
-        return Fetch(_then(fetched, lambda data: inflate(data, seed.result())))
+        return Fetch(then(workers(), fetched, lambda: inflate(fetched.result(), seed.result())))
 
     def block(self, codec: str, raw: tuple[int, int]) -> tuple[str, Block]:
         """The plain name of a codec, and the block. ReplacedError if its index no longer has it."""

@@ -24,6 +24,7 @@ from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.records.compression import is_as_tensorflow
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
+from tfio_store.storage.cores import cores
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.batches import (
     batch_dataset,
@@ -368,7 +369,7 @@ def _turns(parallel_reads: int | None) -> FileTurns:
     if parallel_reads is None:
         return FileTurns()
     exact = parallel_reads != tf.data.AUTOTUNE
-    return FileTurns(cycle=parallel_reads if exact else os.cpu_count() or 1, exact=exact)
+    return FileTurns(cycle=parallel_reads if exact else cores(), exact=exact)
 
 
 @dataclass

@@ -5,7 +5,6 @@ tensors that the ops take.
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from tfio_store.dataset.header_walk import HeaderWalker, block_table, frame_boun
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.decode import other_records
 from tfio_store.records.framing import crc32c
+from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import mapped
 
 __all__ = [
@@ -187,7 +187,7 @@ def _all_walked(
 ) -> Iterator[HeaderWalker]:
     """Walkers that know where the frames of each file lie, of as many files at once as there are
     cores."""
-    cores = os.cpu_count() or 1
+    at_once = cores()
 
     def walk(index: int) -> HeaderWalker:
         store, path = dataset.open(index)
@@ -195,11 +195,11 @@ def _all_walked(
             store,
             path,
             dataset.shards[index],
-            budget=memory_budget // cores,
+            budget=memory_budget // at_once,
             max_record_bytes=max_record_bytes,
         )
 
-    return mapped(walk, range(len(dataset.shards)), cores)
+    return mapped(walk, range(len(dataset.shards)), at_once)
 
 
 def _check(walker: HeaderWalker, frames: Int64Array, table: BlockTable) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -13,6 +12,7 @@ import tensorflow as tf
 from tfio_store.dataset.model import Dataset, look_at
 from tfio_store.errors import DataLossWarning, Reason, TruncatedRecordError
 from tfio_store.records.texts import warn
+from tfio_store.storage.cores import cores
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.batches import FEW
@@ -268,7 +268,7 @@ def stream_batches(names: list[str], codecs: tf.Tensor, options: Options, *, at_
 
     if columns is None:  # to make strings takes less than to hand each call to a thread
         return parsed(map_in_place(cuts, read).prefetch(READ_AHEAD), options)
-    calls = min(_MOST_CALLS, 2 * (os.cpu_count() or 1))
+    calls = min(_MOST_CALLS, 2 * cores())
     return map_in_parallel(cuts, read, calls, deterministic=options.deterministic)
 
 

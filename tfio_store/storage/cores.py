@@ -1,0 +1,72 @@
+"""`cores`: how many cores this process may use, and `workers`, the threads that use them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfio_store.storage.threads import PerProcess, Threads, pool
+
+__all__ = ["cores", "workers"]
+
+_GROUPS = Path("/proc/self/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+def cores() -> int:
+    """How many cores this process may use at a time, at least 1: those of its affinity, and no more
+    than the quotas of its control groups pay for. Each process asks once."""
+    return _cores.here
+
+
+def workers(threads: int | None = None) -> Threads:
+    """This process's executor for work that keeps a core busy, which all share: a thread for each
+    of the `cores`, or more where ``threads`` are."""
+    count = max(cores(), threads or 0)
+    return pool(f"work-{count}", count)
+
+
+def count_cores(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:
+    """The same, asked anew. ``groups`` and ``mount`` are where Linux tells of control groups."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    found = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    try:
+        lines = groups.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:  # not Linux, or no such filesystem
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for folder in _folders(mount, controllers, path):
+            found = min(found, _paid(folder) or found)
+    return max(found, 1)
+
+
+def _folders(mount: Path, controllers: str, path: str) -> Iterator[Path]:
+    """Where the limits of a group may be, and those of the groups that it is in. A container may
+    see its own group as the root, and its path as the host names it."""
+    named = controllers.split(",")
+    if controllers and "cpu" not in named:
+        return
+    root = mount / "cpu" if controllers else mount
+    inner = root / path.strip("/")
+    while inner != root:
+        yield inner
+        inner = inner.parent
+    yield root
+
+
+def _paid(folder: Path) -> int | None:
+    """The cores that a group's quota of processor time pays for. None without a quota."""
+    try:
+        if (folder / "cpu.max").exists():  # version 2
+            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="ascii")
+            period = (folder / "cpu.cfs_period_us").read_text(encoding="ascii")
+        return max(-(-int(quota) // int(period)), 1) if int(quota) > 0 else None
+    except (OSError, ValueError):  # no quota: version 2 says "max"
+        return None
+
+
+_cores = PerProcess(count_cores)
