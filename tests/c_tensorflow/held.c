@@ -5,7 +5,7 @@ enum { BLOCKS = 60, RECORDS = 50, BATCH = 25, THREADS = 8, EPOCHS = 6 };
 enum { ALL_RECORDS = BLOCKS * RECORDS, BATCHES = ALL_RECORDS / BATCH };
 enum { REFUSED = 22, DAMAGED = 37, FROM = 20 };
 
-#include "tensorflow/ops/held.h"
+#include "tensorflow/ops/op_held.h"
 #include "stand_in.h"
 #include "tensors.h"
 

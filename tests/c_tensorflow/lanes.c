@@ -6,7 +6,7 @@ enum { BLOCKS = 40, RECORDS = 30, REFUSED = 36, DAMAGED = 39, FROM = 7 };
 enum { LANES = 4, GROUPS_COUNT = 64, MOST_SPANS = 6, THREADS = 6, ROUNDS = 4 };
 enum { FIRST_BAD = 36, MOST_RECORDS = LANES * MOST_SPANS * RECORDS };
 
-#include "tensorflow/ops/windows.h"
+#include "tensorflow/ops/op_window.h"
 #include "stand_in.h"
 #include "tensors.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/ops/lent.h"
+#include "tensorflow/ops/op_blocks.h"
 #include "tfrecord/tfrecord.h"
 
 enum { RECORD = 24, BLOCK_BYTES = RECORDS * (RECORD + TFRECORD_OVERHEAD) };

@@ -6,7 +6,7 @@ enum { SPANS_OF_GROUP = BLOCKS / GROUPS_COUNT, GROUP_RECORDS = SPANS_OF_GROUP * 
 enum { BATCHES = GROUP_RECORDS / BATCH, ROUNDS = 6 };
 enum { REFUSED = 22, DAMAGED = 37, FROM = 20 };
 
-#include "tensorflow/ops/windows.h"
+#include "tensorflow/ops/op_window.h"
 #include "stand_in.h"
 #include "tensors.h"
 

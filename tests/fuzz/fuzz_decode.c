@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "oracle.h"
-#include "tensorflow/ops/decode.h"
+#include "tensorflow/ops/op_decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

@@ -8,10 +8,8 @@
 #include <string.h>
 
 #include "oracle.h"
-#include "tensorflow/ops/decode.h"
-#include "tensorflow/ops/kernels.h"
-#include "tensorflow/ops/pack.h"
-#include "tensorflow/ops/settings.h"
+#include "tensorflow/ops/op_decode.h"
+#include "tensorflow/ops/op_pack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

@@ -4,7 +4,7 @@ Whoever comes when the gate is closed is answered without Python. What was lent 
 """
 
 
-cdef extern from "tensorflow/ops/chunk.h" nogil:
+cdef extern from "tensorflow/ops/op_records.h" nogil:
     ctypedef struct chunk:
         const uint8_t *data
         size_t size
@@ -14,7 +14,7 @@ cdef extern from "tensorflow/ops/chunk.h" nogil:
     void (*chunk_return_lent)(void *lender) noexcept
 
 
-cdef extern from "tensorflow/ops/part.h" nogil:
+cdef extern from "tensorflow/ops/op_records.h" nogil:
     ctypedef struct block_sums:
         int64_t before
         int64_t behind
@@ -26,7 +26,7 @@ cdef extern from "tensorflow/ops/part.h" nogil:
         size_t count
 
 
-cdef extern from "tensorflow/ops/settings.h" nogil:
+cdef extern from "tensorflow/ops/op_python.h" nogil:
     ctypedef struct read_settings:
         const char *options
         c_bool verify
@@ -35,7 +35,7 @@ cdef extern from "tensorflow/ops/settings.h" nogil:
         uint64_t limit
 
 
-cdef extern from "tensorflow/ops/lender.h" nogil:
+cdef extern from "tensorflow/ops/op_python.h" nogil:
     enum:
         MAX_VERSION
     ctypedef struct block_request:
@@ -72,11 +72,11 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
     tf_lender lender
 
 
-cdef extern from "tensorflow/ops/lent.h" nogil:
+cdef extern from "tensorflow/ops/op_blocks.h" nogil:
     void lent_after_fork()
 
 
-cdef extern from "tensorflow/ops/kernels.h" nogil:
+cdef extern from "tensorflow/ops/op_call.h" nogil:
     const char *tf_kernels_register()
 
 
