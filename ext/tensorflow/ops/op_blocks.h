@@ -10,7 +10,7 @@
 
 enum { MAX_NAME = 4096, MAX_CODEC = 16, MARK_BITS = 32 };
 
-/* The inputs that `input_request` reads, in this order. */
+/* The inputs that `op_input_request` reads, in this order. */
 #define REQUEST_INPUTS                                                                             \
     "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",         \
         "groups: int64", "mark: int64", "wanted: int64"
@@ -19,78 +19,78 @@ enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, MARK, WANTED, REQUEST_INPU
 /* A row of the block table. */
 typedef struct {
     int64_t file, start, stop, raw_start, raw_stop, records;
-    block_sums sums;
-} block_row;
+    op_sums sums;
+} op_block_row;
 
 /* Records [skip, skip + take) of a block. In a lane, take = 0: `skip` turns that give nothing. */
 typedef struct {
     int64_t block, skip, take;
-} span_row;
+} op_span;
 
 /* The spans of the groups that are wanted. */
 typedef struct {
-    const block_row *table;
-    const span_row *spans;
+    const op_block_row *table;
+    const op_span *spans;
     const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) … */
     int64_t lanes; /* … or, if not 0, a row of the bounds of so many lanes, which take turns */
     const int64_t *mark;   /* of the versions of the files; NULL: numbers have no marks */
-    const int64_t *wanted; /* for `wanted_group` */
+    const int64_t *wanted; /* for `op_wanted_group` */
     int64_t table_rows, span_rows, group_rows, wanted_rows, files;
-} blocks_request;
+} op_request;
 
-bool input_request(kernel_call *now, blocks_request *asked);
+bool op_input_request(op_call *call, op_request *asked);
 
 /* Whether a number does not have the mark of other files than those of the mark `now_there`. */
-bool check_mark(kernel_call *now, int64_t number, int64_t now_there);
+bool op_check_mark(op_call *call, int64_t number, int64_t now_there);
 
 /* The same of the first so many wanted groups. */
-bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers);
+bool op_check_marks(op_call *call, const op_request *asked, int64_t numbers);
 
 /* The group of a number that has a mark; negative: nothing. */
-int64_t marked_group(int64_t number);
+int64_t op_marked_group(int64_t number);
 
 /* The i-th group that is wanted; negative: nothing. */
-int64_t wanted_group(const blocks_request *asked, int64_t i);
+int64_t op_wanted_group(const op_request *asked, int64_t i);
 
 /* The spans of a group, and the records that they announce. */
 typedef struct {
     int64_t first, last; /* spans [first, last) */
     int64_t records;
-} span_group;
+} op_group;
 
 /* A group whose spans and their blocks make sense, and together too; no spans for a negative number. */
-bool input_group(kernel_call *now, const blocks_request *asked, int64_t group, span_group *found);
+bool op_input_group(op_call *call, const op_request *asked, int64_t group, op_group *found);
 
-/* The bounds of the lanes of a group that `input_group` found. Without lanes it is one. */
-const int64_t *group_lanes(const blocks_request *asked, int64_t group, size_t *lanes);
+/* The bounds of the lanes of a group that `op_input_group` found. Without lanes it is one. */
+const int64_t *op_group_lanes(const op_request *asked, int64_t group, size_t *lanes);
 
 /* Whether a span that an op has made, and its block, make sense. */
-bool check_span(kernel_call *now, const blocks_request *asked, const span_row *span);
+bool op_check_span(op_call *call, const op_request *asked, const op_span *span);
 
 /* Span `s` if it and its block make sense, or NULL. */
-const span_row *input_span(kernel_call *now, const blocks_request *asked, int64_t s);
+const op_span *op_input_span(op_call *call, const op_request *asked, int64_t s);
 
 /* What is done with each span that a call asks for, in order; false ends it. */
-typedef bool span_visitor(kernel_call *now, const blocks_request *asked, const span_row *span,
-                          void *state);
+typedef bool op_span_visitor(op_call *call, const op_request *asked, const op_span *span,
+                             void *state);
 
 /* Each group is checked before its spans are visited. */
-bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state);
+bool op_each_span(op_call *call, const op_request *asked, op_span_visitor *visit, void *state);
 
 /* How many records of its block a span has. */
-int64_t span_records(const blocks_request *asked, const span_row *span);
+int64_t op_span_records(const op_request *asked, const op_span *span);
 
 /* A block, and the memory of its names. */
 typedef struct {
-    block_request block;
+    op_block block;
     char url[MAX_NAME], codec[MAX_CODEC], version[MAX_VERSION];
-} named_block;
+} op_named_block;
 
 /* How many blocks the file of this one has, which stand together in the table. */
-int64_t file_blocks(const blocks_request *asked, int64_t block);
+int64_t op_file_blocks(const op_request *asked, int64_t block);
 
-bool input_block(kernel_call *now, const blocks_request *asked, const span_row *span,
-                 named_block *named);
+bool op_input_block(op_call *call, const op_request *asked, const op_span *span,
+                    op_named_block *named);
 
 /* --- blocks that are kept --------------------------------------------------------------------- */
 
@@ -107,29 +107,29 @@ bool input_block(kernel_call *now, const blocks_request *asked, const span_row *
 #define LENT_SECONDS 30
 #define LENT_MOMENT 100000000 /* nanoseconds for which a call waits */
 
-typedef struct lent_block lent_block;
+typedef struct op_lent op_lent;
 
 /* Has the block fetched, unless it is or was. */
-void lent_begin(const block_request *block, const read_settings *settings);
+void op_lent_begin(const op_block *block, const op_settings *settings);
 
 /* Has the block fetched as well, and waits a moment for it. False: it is still on its way. */
-bool lent_await(const block_request *block, const read_settings *settings);
+bool op_lent_await(const op_block *block, const op_settings *settings);
 
-/* The block with all its records looked up, held until `lent_release`; `taking` of them are used up by
+/* The block with all its records looked up, held until `op_lent_release`; `taking` of them are used up by
  * this. NULL: it could not be had. */
-lent_block *lent_take(const block_request *block, const read_settings *settings, int64_t taking,
+op_lent *op_lent_take(const op_block *block, const op_settings *settings, int64_t taking,
                       failure *why);
-void lent_release(lent_block *block);
+void op_lent_release(op_lent *block);
 
 /* Drops the blocks of no known version, and those that nobody came for; calls that hold one keep it. */
-void lent_forget(void);
+void op_lent_forget(void);
 
 /* In a forked child, where nobody goes on with what its parent began. */
-void lent_after_fork(void);
+void op_lent_after_fork(void);
 
 /* Its good records, and what is wrong behind the last of them (TF_OK: nothing). */
-const record_part *lent_records(const lent_block *block);
-const failure *lent_damage(const lent_block *block);
+const op_part *op_lent_records(const op_lent *block);
+const failure *op_lent_damage(const op_lent *block);
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
@@ -137,22 +137,22 @@ const failure *lent_damage(const lent_block *block);
 
 /* Records that were read, and what their bytes belong to. */
 typedef struct {
-    record_part found;
-    lent_block *lent; /* NULL: `found` owns them */
-    size_t idle;      /* turns that give nothing */
-} span_run;
+    op_part found;
+    op_lent *lent; /* NULL: `found` owns them */
+    size_t idle;   /* turns that give nothing */
+} op_run;
 
-/* Reads a span of a group that was checked. False, with now->why, leaves the good records before the damage in
+/* Reads a span of a group that was checked. False, with call->why, leaves the good records before the damage in
  * next->found. `next` must be zero. */
-bool run_read(kernel_call *now, const blocks_request *asked, const span_row *span,
-              const read_settings *settings, span_run *next);
+bool op_run_read(op_call *call, const op_request *asked, const op_span *span,
+                 const op_settings *settings, op_run *next);
 
 /* Idempotent. */
-void run_release(span_run *done);
+void op_run_release(op_run *done);
 
 /* The records of lanes, a record of each in turn; lane i is runs [bounds[i], bounds[i + 1]). Where a
  * lane of `broken` (NULL: none is) has ended, all end, and *stopped is that lane. NULL: no memory. */
-record_list *runs_join(const span_run *runs, const size_t *bounds, size_t lanes, const bool *broken,
-                       size_t *stopped, failure *why);
+op_records *op_runs_join(const op_run *runs, const size_t *bounds, size_t lanes, const bool *broken,
+                         size_t *stopped, failure *why);
 
 #endif

@@ -12,59 +12,59 @@ typedef struct {
     TF_Status *status;
     TF_Tensor *inputs[MAX_INPUTS];
     failure why;
-} kernel_call;
+} op_call;
 
-bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs);
+bool op_call_begin(op_call *call, TF_OpKernelContext *context, int inputs);
 
 /* Tells TensorFlow if anything failed. */
-void call_end(kernel_call *now);
+void op_call_end(op_call *call);
 
 /* Inputs. A graph may come from anywhere, with tensors of any shape. So an op takes each by one of these,
  * once it is about to use it, and looks at `inputs` in no other way. They check the element type, the rank
- * and every dimension, and then answer how far the elements go. False: now->why names the input. What an
+ * and every dimension, and then answer how far the elements go. False: call->why names the input. What an
  * element means is the op's to check: numbers that say where something lies, and how much of it. */
 
 /* Rows of an int64 matrix [n, columns], or where columns is 1 the elements of a vector or scalar. */
-bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
+bool op_input_rows(op_call *call, int input, int64_t columns, const int64_t **rows, int64_t *n);
 
 /* So many numbers: an int64 vector [count], or where that is 1 a scalar. */
-bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers);
+bool op_input_numbers(op_call *call, int input, int64_t count, const int64_t **numbers);
 
 /* At most one number, an int64 vector or scalar. NULL: it has none. */
-bool input_option(kernel_call *now, int input, const int64_t **number);
+bool op_input_option(op_call *call, int input, const int64_t **number);
 
 /* The bytes of a vector of uint8. */
-bool input_bytes(kernel_call *now, int input, ex_bytes *bytes);
+bool op_input_bytes(op_call *call, int input, ex_bytes *bytes);
 
 /* The elements of a vector or scalar of strings. */
-bool input_strings(kernel_call *now, int input, const TF_TString **strings, int64_t *n);
+bool op_input_strings(op_call *call, int input, const TF_TString **strings, int64_t *n);
 
 /* One of them, with a final NUL, in `text`. */
-bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size);
+bool op_input_text(op_call *call, int input, int64_t index, char *text, size_t size);
 
-/* What an input looks like, before it is taken: the columns that `input_rows` may be asked for. */
-int64_t input_columns(const kernel_call *now, int input);
-bool input_is_scalar(const kernel_call *now, int input);
+/* What an input looks like, before it is taken: the columns that `op_input_rows` may be asked for. */
+int64_t op_input_columns(const op_call *call, int input);
+bool op_input_is_scalar(const op_call *call, int input);
 
 /* Adds to a sum of what inputs claim; neither is negative. False: there is no such number. */
-bool add_claim(kernel_call *now, int64_t *sum, int64_t more);
+bool op_add_claim(op_call *call, int64_t *sum, int64_t more);
 
 /* Output `index`: n numbers to be filled in (NULL: out of memory), or a scalar for n = -1 … */
-int64_t *output_numbers(kernel_call *now, int index, int64_t n);
+int64_t *op_output_numbers(op_call *call, int index, int64_t n);
 /* … a string scalar … */
-bool output_text(kernel_call *now, int index, const char *text);
+bool op_output_text(op_call *call, int index, const char *text);
 /* … what went wrong, as TfioStoreRaise reads it: "15:what happened", or nothing for TF_OK … */
-bool output_error(kernel_call *now, int index, const failure *why);
+bool op_output_error(op_call *call, int index, const failure *why);
 /* … or copies of bytes, or of records, string [count]. */
-bool output_strings(kernel_call *now, int index, const ex_bytes *bytes, size_t count);
-bool output_records(kernel_call *now, int index, const record_list *records);
+bool op_output_strings(op_call *call, int index, const ex_bytes *bytes, size_t count);
+bool op_output_records(op_call *call, int index, const op_records *records);
 
 /* Output `index` of any shape, to be filled in. Strings in it are initialised. NULL: there is no room, or
  * the op was declared without it, or with another type. */
-void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank);
+void *op_output_tensor(op_call *call, int index, TF_DataType type, const int64_t *dims, int rank);
 
 /* Bytes of one value. */
-size_t type_size(TF_DataType type);
+size_t op_type_size(TF_DataType type);
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
@@ -76,14 +76,14 @@ size_t type_size(TF_DataType type);
 
 /* A kernel's state, as TF_NewKernelBuilder wants it; NULL and a failed construction if they make no
  * sense. */
-void *settings_new(TF_OpKernelConstruction *context);
-void settings_delete(void *settings);
+void *op_settings_new(TF_OpKernelConstruction *context);
+void op_settings_delete(void *settings);
 
 /* An attribute, NULL or 0 where `status` is or becomes bad. The text is to be freed, and ends in a NUL
  * behind its `length`. */
-char *text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
-                     TF_Status *status);
-uint64_t size_attribute(TF_OpKernelConstruction *context, const char *name, TF_Status *status);
+char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
+                        TF_Status *status);
+uint64_t op_size_attribute(TF_OpKernelConstruction *context, const char *name, TF_Status *status);
 
 /* --- the kernels ------------------------------------------------------------------------------ */
 
@@ -109,28 +109,28 @@ uint64_t size_attribute(TF_OpKernelConstruction *context, const char *name, TF_S
  * and decompresses.
  */
 
-void read_blocks(void *settings, TF_OpKernelContext *context);
-void *examples_new(TF_OpKernelConstruction *context);
-void read_examples(void *kernel, TF_OpKernelContext *context);
-void examples_delete(void *kernel);
-void read_picked(void *kernel, TF_OpKernelContext *context);
-void begin_epoch(void *kernel, TF_OpKernelContext *context);
-void *pick_new(TF_OpKernelConstruction *context);
-void pick_records(void *kernel, TF_OpKernelContext *context);
-void pick_delete(void *kernel);
-void window_rows(void *kernel, TF_OpKernelContext *context);
-void begin_blocks(void *settings, TF_OpKernelContext *context);
-void await_blocks(void *settings, TF_OpKernelContext *context);
-void read_stream(void *settings, TF_OpKernelContext *context);
-void pack_stream(void *settings, TF_OpKernelContext *context);
-void plain_codec(void *kernel, TF_OpKernelContext *context);
-void cut_pack(void *kernel, TF_OpKernelContext *context);
-void *packed_new(TF_OpKernelConstruction *context);
-void read_pack(void *kernel, TF_OpKernelContext *context);
-void packed_delete(void *kernel);
+void op_read_blocks(void *settings, TF_OpKernelContext *context);
+void *op_examples_new(TF_OpKernelConstruction *context);
+void op_read_examples(void *kernel, TF_OpKernelContext *context);
+void op_examples_delete(void *kernel);
+void op_read_picked(void *kernel, TF_OpKernelContext *context);
+void op_begin_epoch(void *kernel, TF_OpKernelContext *context);
+void *op_pick_new(TF_OpKernelConstruction *context);
+void op_pick_records(void *kernel, TF_OpKernelContext *context);
+void op_pick_delete(void *kernel);
+void op_window_rows(void *kernel, TF_OpKernelContext *context);
+void op_begin_blocks(void *settings, TF_OpKernelContext *context);
+void op_await_blocks(void *settings, TF_OpKernelContext *context);
+void op_read_stream(void *settings, TF_OpKernelContext *context);
+void op_pack_stream(void *settings, TF_OpKernelContext *context);
+void op_plain_codec(void *kernel, TF_OpKernelContext *context);
+void op_cut_pack(void *kernel, TF_OpKernelContext *context);
+void *op_pack_new(TF_OpKernelConstruction *context);
+void op_read_pack(void *kernel, TF_OpKernelContext *context);
+void op_pack_delete(void *kernel);
 
 /* Registers ops and kernels with TensorFlow, which keeps them for the life of the process. NULL on
  * success, or what went wrong. Needs tf_abi_load. */
-const char *tf_kernels_register(void);
+const char *op_kernels_register(void);
 
 #endif

@@ -12,7 +12,7 @@
  * numbers little-endian:
  *
  *   uint8   kind      1 bytes, 2 float, 3 int64, as in example.h
- *   uint8   layout    a column_layout
+ *   uint8   layout    a op_layout
  *   uint8   rank      of one record's values, or of one step's
  *   uint8   fallback  1: what stands for missing values follows
  *   uint32  bytes of the key
@@ -34,41 +34,41 @@ typedef enum {
     COLUMN_STEPS, /* two: values [steps, *dims], int64 row_splits [records + 1] */
     COLUMN_ROWS, /* three: values [n], int64 row_splits of steps [steps + 1], of records [records + 1] */
     COLUMN_LAYOUTS
-} column_layout;
+} op_layout;
 
 typedef struct {
     ex_kind kind;
-    column_layout layout;
+    op_layout layout;
     TF_DataType type;
     int rank;
     int64_t dims[MAX_RANK];
     size_t width; /* values of a record or step, or in each of its values where they are PADDED */
     const void *fallback; /* float, int64_t or ex_bytes; NULL: there is none */
     int output;           /* the first of its outputs */
-} wanted_column;
+} op_column;
 
 typedef struct {
     size_t count;
     size_t features; /* columns of features; behind them, those of feature lists */
-    wanted_column *all;
+    op_column *all;
     ex_bytes *keys;
     ex_keys found;       /* of the features' keys; `next` is each call's own */
     ex_keys found_lists; /* of those of feature lists */
     int outputs;
     bool varies; /* some column is not FIXED */
     char *text;  /* the attribute, which keys and strings lie in */
-} column_list;
+} op_columns;
 
-/* Takes `text` over, of `size` bytes, whatever it answers. Needs `columns_release` in any case. */
-bool columns_parse(column_list *of, char *text, size_t size, failure *why);
-void columns_release(column_list *of);
+/* Takes `text` over, of `size` bytes, whatever it answers. Needs `op_columns_release` in any case. */
+bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why);
+void op_columns_release(op_columns *of);
 
 /* Outputs of a column, and which of them are its values. */
-int column_outputs(column_layout layout);
-int column_values(column_layout layout);
+int op_layout_outputs(op_layout layout);
+int op_layout_values(op_layout layout);
 
 /* Whether it is one of a feature list. */
-bool column_has_steps(column_layout layout);
+bool op_layout_has_steps(op_layout layout);
 
 /* --- what is wrong ---------------------------------------------------------------------------- */
 
@@ -77,31 +77,31 @@ bool column_has_steps(column_layout layout);
 /* What is wrong with which record. */
 typedef struct {
     size_t record;
-    const wanted_column *column; /* NULL: the record as a whole */
+    const op_column *column; /* NULL: the record as a whole */
     ex_bytes key, feature;
-    ex_status status; /* EX_OK: now->why tells */
+    ex_status status; /* EX_OK: call->why tells */
     bool sequence;    /* the record should be a SequenceExample */
     bool in_step;     /* of a feature list, whose number is `step` */
     size_t step;
-} decode_fault;
+} op_fault;
 
 /* Says what is wrong, behind `place`: always false. */
-bool decode_fail(const decode_fault *fault, const char *place, failure *why);
+bool op_fault_fail(const op_fault *fault, const char *place, failure *why);
 
 /* --- decoding --------------------------------------------------------------------------------- */
 
 /* Examples to the tensors that columns say. */
 
 /* Makes all of the op's outputs. */
-bool decode_examples(kernel_call *now, const column_list *wanted, const ex_bytes *records,
-                     size_t count, decode_fault *fault);
+bool op_decode(op_call *call, const op_columns *wanted, const ex_bytes *records, size_t count,
+               op_fault *fault);
 
 /* The same, or without columns the records as they are: string [count]. */
-bool output_rows(kernel_call *now, const column_list *wanted, const ex_bytes *records, size_t count,
-                 decode_fault *fault);
+bool op_output_rows(op_call *call, const op_columns *wanted, const ex_bytes *records, size_t count,
+                    op_fault *fault);
 
 /* Whether the op was declared with the outputs that the columns have. */
-bool check_outputs(kernel_call *now, const column_list *wanted);
+bool op_check_outputs(op_call *call, const op_columns *wanted);
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
@@ -119,22 +119,22 @@ typedef struct {
     size_t kept;   /* tiles of which there are slots: all, or one */
     ex_keys features, lists;
     ex_bytes *slots;
-    chunk memory;
-} tiles;
+    op_chunk memory;
+} op_tiles;
 
 /* With `all`, every tile's slots stay until the end; else each tile takes the place of the last. */
-bool tiles_begin(tiles *of, const column_list *wanted, const ex_bytes *records, size_t count,
-                 bool all, failure *why);
-void tiles_release(tiles *of);
+bool op_tiles_begin(op_tiles *of, const op_columns *wanted, const ex_bytes *records, size_t count,
+                    bool all, failure *why);
+void op_tiles_release(op_tiles *of);
 
 /* How many records the tile has that begins at record `start`. */
-size_t tile_count(const tiles *of, size_t start);
+size_t op_tile_count(const op_tiles *of, size_t start);
 
 /* Where column `k` of that tile lies, record by record. */
-const ex_bytes *tile_column(const tiles *of, size_t start, size_t k);
+const ex_bytes *op_tile_column(const op_tiles *of, size_t start, size_t k);
 
 /* Notes it. On failure *failed is the record. */
-ex_status tile_locate(tiles *of, size_t start, size_t *failed);
+ex_status op_tile_locate(op_tiles *of, size_t start, size_t *failed);
 
 /* --- values ----------------------------------------------------------------------------------- */
 
@@ -142,8 +142,8 @@ ex_status tile_locate(tiles *of, size_t start, size_t *failed);
 
 /* Reads what `source` says to `to`: float, int64_t or TF_TString. `scratch` is kept from call to call.
  * On failure *failed is the record; memory that can't be had is told by `why` alone. */
-ex_status read_values(const ex_column *source, ex_kind kind, void *to, chunk *scratch,
-                      size_t *failed, failure *why);
+ex_status op_read_values(const ex_column *source, ex_kind kind, void *to, op_chunk *scratch,
+                         size_t *failed, failure *why);
 
 /* --- a batch ---------------------------------------------------------------------------------- */
 
@@ -151,23 +151,23 @@ ex_status read_values(const ex_column *source, ex_kind kind, void *to, chunk *sc
 
 /* What decoding goes by. */
 typedef struct {
-    kernel_call *now;
-    const column_list *wanted;
-    tiles tiles;
+    op_call *call;
+    const op_columns *wanted;
+    op_tiles tiles;
     void **values;    /* of each FIXED column: its output */
     int64_t **counts; /* of each other: values or steps of each record, and one place more */
-    chunk scratch;
-    decode_fault *fault;
-} batch_decoding;
+    op_chunk scratch;
+    op_fault *fault;
+} op_decoding;
 
 /* Sets the fault of a tile's row; answers false. */
-bool decoding_fail(batch_decoding *all, size_t k, size_t start, size_t row, ex_status status);
+bool op_decoding_fail(op_decoding *all, size_t k, size_t start, size_t row, ex_status status);
 
 /* Whether `nbytes` of records can hold what a column wants in so many rows. Where they can't, some row is
  * at fault. */
-bool decoding_fits(const wanted_column *each, size_t rows, size_t nbytes);
+bool op_decoding_fits(const op_column *each, size_t rows, size_t nbytes);
 
 /* Counts to where each row's values begin; the last is how many there are. */
-int64_t decoding_splits(int64_t *counts, size_t rows, int64_t *most);
+int64_t op_decoding_splits(int64_t *counts, size_t rows, int64_t *most);
 
 #endif

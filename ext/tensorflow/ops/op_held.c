@@ -31,12 +31,6 @@ typedef struct {
     slab *open[SLOT_CLASSES]; /* slabs of each class that have a free slot */
 } record_slots;
 
-/* A slot for `size` bytes. NULL: no memory. */
-record_slot *slots_take(record_slots *all, size_t size);
-
-/* NULL is no slot. */
-void slots_give(record_slots *all, record_slot *slot);
-
 /* Sizes of slots: 64, 72, 80 … 128, 144 … bytes. */
 enum { SMALLEST_BITS = 6, STEP_BITS = 3, STEPS = 1 << STEP_BITS, LARGEST_SLOT = 128 << 10 };
 enum { SLOTS_OF_SLAB = 16, SMALLEST_SLAB = 64 << 10 };
@@ -102,7 +96,8 @@ static void give_slot(record_slots *all, slab *of, const char *slot) {
 
 /* ------------------------------------------------------------------------------------------------ */
 
-record_slot *slots_take(record_slots *all, size_t size) {
+/* A slot for `size` bytes. NULL: no memory. */
+static record_slot *slots_take(record_slots *all, size_t size) {
     if (size > SIZE_MAX / 2) return NULL;
     size_t slot_size = 0;
     const size_t nbytes = sizeof(record_slot) + size;
@@ -122,7 +117,8 @@ record_slot *slots_take(record_slots *all, size_t size) {
     return slot;
 }
 
-void slots_give(record_slots *all, record_slot *slot) {
+/* NULL is no slot. */
+static void slots_give(record_slots *all, record_slot *slot) {
     if (slot == NULL) return;
     if (slot->home == NULL)
         free(slot);
@@ -151,19 +147,19 @@ typedef struct {
     record_slots memory;
 } held_epoch;
 
-struct held_epochs {
+struct op_held {
     pthread_mutex_t lock; /* over all that is in here */
     pthread_cond_t changed;
     held_epoch *epochs[MAX_EPOCHS]; /* the one used last first */
 };
 
-struct held_picks {
-    held_epochs *all;
+struct op_held_picks {
+    op_held *all;
     held_epoch *epoch;
     size_t count;
     ex_bytes *records;
     record_slot **slots; /* NULL: the record is one of `again` */
-    span_run *again;     /* records that had gone, and were read once more */
+    op_run *again;       /* records that had gone, and were read once more */
     size_t agains;
 };
 
@@ -191,15 +187,15 @@ static held_epoch *epoch_new(int64_t id, int64_t blocks) {
     return NULL;
 }
 
-held_epochs *held_new(void) {
-    held_epochs *all = calloc(1, sizeof *all);
+op_held *op_held_new(void) {
+    op_held *all = calloc(1, sizeof *all);
     if (all == NULL) return NULL;
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->changed, NULL);
     return all;
 }
 
-void held_delete(held_epochs *all) {
+void op_held_delete(op_held *all) {
     if (all == NULL) return;
     for (int i = 0; i < MAX_EPOCHS; i++) epoch_delete(all->epochs[i]);
     pthread_mutex_destroy(&all->lock);
@@ -209,7 +205,7 @@ void held_delete(held_epochs *all) {
 
 /* Where the epoch stands in the list, or the place for it: an empty one, or that of the one which was used
  * longest ago and nobody is at. MAX_EPOCHS: there is none. */
-static int find_epoch(const held_epochs *all, int64_t id, int64_t blocks) {
+static int find_epoch(const op_held *all, int64_t id, int64_t blocks) {
     int idle = MAX_EPOCHS;
     for (int i = 0; i < MAX_EPOCHS; i++) {
         const held_epoch *epoch = all->epochs[i];
@@ -220,7 +216,7 @@ static int find_epoch(const held_epochs *all, int64_t id, int64_t blocks) {
 }
 
 /* With the lock. The epoch, first in the list; *surplus is to be deleted without the lock. */
-static held_epoch *use_epoch(held_epochs *all, int64_t id, int64_t blocks, held_epoch **surplus) {
+static held_epoch *use_epoch(op_held *all, int64_t id, int64_t blocks, held_epoch **surplus) {
     const int at = find_epoch(all, id, blocks);
     if (at == MAX_EPOCHS) return NULL;
     held_epoch *found = all->epochs[at];
@@ -241,7 +237,7 @@ static held_epoch *use_epoch(held_epochs *all, int64_t id, int64_t blocks, held_
 
 /* Lets the good records of a block wait. Of what is damaged or has no room, each record is read by itself
  * when it is picked, which says what is wrong. */
-static void keep_records(held_picks *taken, const record_part *found, uint32_t number) {
+static void keep_records(op_held_picks *taken, const op_part *found, uint32_t number) {
     pthread_mutex_t *lock = &taken->all->lock;
     held_block *block = &taken->epoch->held[number];
     record_slot **slots = malloc((found->count + 1) * sizeof *slots);
@@ -260,56 +256,56 @@ static void keep_records(held_picks *taken, const record_part *found, uint32_t n
     pthread_mutex_unlock(lock);
 }
 
-static void read_block_of(held_picks *taken, kernel_call *now, const blocks_request *asked,
-                          const read_settings *settings, uint32_t block) {
-    const span_row whole = {block, 0, asked->table[block].records};
-    span_run run = {0};
-    if (check_span(now, asked, &whole)) run_read(now, asked, &whole, settings, &run);
-    now->why.code = TF_OK; /* the records before the damage may be all that are picked */
+static void read_block_of(op_held_picks *taken, op_call *call, const op_request *asked,
+                          const op_settings *settings, uint32_t block) {
+    const op_span whole = {block, 0, asked->table[block].records};
+    op_run run = {0};
+    if (op_check_span(call, asked, &whole)) op_run_read(call, asked, &whole, settings, &run);
+    call->why.code = TF_OK; /* the records before the damage may be all that are picked */
     keep_records(taken, &run.found, block);
-    run_release(&run);
+    op_run_release(&run);
 }
 
-static int64_t block_bytes(const blocks_request *asked, uint32_t block) {
+static int64_t block_bytes(const op_request *asked, uint32_t block) {
     return asked->table[block].raw_stop - asked->table[block].raw_start;
 }
 
-static void begin(kernel_call *now, const blocks_request *asked, const read_settings *settings,
+static void begin(op_call *call, const op_request *asked, const op_settings *settings,
                   uint32_t block) {
-    const span_row whole = {block, 0, asked->table[block].records};
-    named_block named;
-    if (check_span(now, asked, &whole) && input_block(now, asked, &whole, &named) &&
-        !is_raw_local(named.url, named.codec, settings))
-        lent_begin(&named.block, settings);
-    now->why.code = TF_OK; /* reading meets the same, and says it */
+    const op_span whole = {block, 0, asked->table[block].records};
+    op_named_block named;
+    if (op_check_span(call, asked, &whole) && op_input_block(call, asked, &whole, &named) &&
+        !op_is_raw_local(named.url, named.codec, settings))
+        op_lent_begin(&named.block, settings);
+    call->why.code = TF_OK; /* reading meets the same, and says it */
 }
 
 /* Reads the blocks that nobody else reads; the stores are asked for some of them ahead. */
-static void read_blocks_of(held_picks *taken, kernel_call *now, const blocks_request *asked,
-                           const read_settings *settings, const uint32_t *mine, size_t count) {
+static void read_blocks_of(op_held_picks *taken, op_call *call, const op_request *asked,
+                           const op_settings *settings, const uint32_t *mine, size_t count) {
     size_t begun = 0;
     int64_t ahead = 0;
     for (size_t i = 0; i < count; i++) {
         for (; begun < count && (begun <= i || ahead < BEGUN_AHEAD); begun++) {
-            if (begun > i) begin(now, asked, settings, mine[begun]);
+            if (begun > i) begin(call, asked, settings, mine[begun]);
             ahead += block_bytes(asked, mine[begun]);
         }
-        read_block_of(taken, now, asked, settings, mine[i]);
+        read_block_of(taken, call, asked, settings, mine[i]);
         ahead -= block_bytes(asked, mine[i]);
     }
 }
 
 /* --- taking ------------------------------------------------------------------------------------- */
 
-static void picks_free(held_picks *taken) {
+static void picks_free(op_held_picks *taken) {
     free(taken->records);
     free(taken->slots);
     free(taken->again);
     free(taken);
 }
 
-static held_picks *picks_new(held_epochs *all, size_t count) {
-    held_picks *taken = calloc(1, sizeof *taken);
+static op_held_picks *picks_new(op_held *all, size_t count) {
+    op_held_picks *taken = calloc(1, sizeof *taken);
     if (taken == NULL) return NULL;
     taken->all = all;
     taken->count = count;
@@ -320,13 +316,13 @@ static held_picks *picks_new(held_epochs *all, size_t count) {
     return NULL;
 }
 
-static bool check_picks(kernel_call *now, const blocks_request *asked, const int64_t *picks,
+static bool check_picks(op_call *call, const op_request *asked, const int64_t *picks,
                         size_t count) {
     for (size_t i = 0; i < count; i++) {
         const int64_t block = picks[i] >> 32;
         if (block < 0 || block >= asked->table_rows ||
             (picks[i] & UINT32_MAX) >= asked->table[block].records)
-            return fail(&now->why, TF_INVALID_ARGUMENT, "there is no record %" PRId64, picks[i]);
+            return fail(&call->why, TF_INVALID_ARGUMENT, "there is no record %" PRId64, picks[i]);
     }
     return true;
 }
@@ -358,7 +354,7 @@ static record_slot *take(held_block *block, uint32_t index) {
 }
 
 /* With the lock, which is let go while others read. Answers how many records were not there. */
-static size_t take_records(held_picks *taken, const int64_t *picks) {
+static size_t take_records(op_held_picks *taken, const int64_t *picks) {
     size_t gone = 0;
     for (size_t i = 0; i < taken->count; i++) {
         held_block *block = &taken->epoch->held[picks[i] >> 32];
@@ -372,25 +368,25 @@ static size_t take_records(held_picks *taken, const int64_t *picks) {
     return gone;
 }
 
-static void find_records(held_picks *taken) {
+static void find_records(op_held_picks *taken) {
     for (size_t i = 0; i < taken->count; i++)
         if (taken->slots[i] != NULL)
             taken->records[i] = (ex_bytes){taken->slots[i]->data, taken->slots[i]->size};
 }
 
 /* Records behind damage; or somebody had them before, as who restores an iterator twice. */
-static bool read_gone(held_picks *taken, kernel_call *now, const blocks_request *asked,
-                      const read_settings *settings, const int64_t *picks, size_t gone) {
+static bool read_gone(op_held_picks *taken, op_call *call, const op_request *asked,
+                      const op_settings *settings, const int64_t *picks, size_t gone) {
     taken->again = calloc(gone, sizeof *taken->again);
-    if (taken->again == NULL) return fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (taken->again == NULL) return fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     for (size_t i = 0; i < taken->count; i++) {
         if (taken->slots[i] != NULL) continue;
-        const span_row alone = {picks[i] >> 32, picks[i] & UINT32_MAX, 1};
-        span_run *run = &taken->again[taken->agains++];
-        if (!check_span(now, asked, &alone) || !run_read(now, asked, &alone, settings, run))
+        const op_span alone = {picks[i] >> 32, picks[i] & UINT32_MAX, 1};
+        op_run *run = &taken->again[taken->agains++];
+        if (!op_check_span(call, asked, &alone) || !op_run_read(call, asked, &alone, settings, run))
             return false;
         if (run->found.count != 1)
-            return fail(&now->why, TF_DATA_LOSS, "block %" PRId64 " has fewer records than it had",
+            return fail(&call->why, TF_DATA_LOSS, "block %" PRId64 " has fewer records than it had",
                         alone.block);
         taken->records[i] = (ex_bytes){run->found.bytes.data + run->found.offsets[0],
                                        (size_t)run->found.lengths[0]};
@@ -398,12 +394,12 @@ static bool read_gone(held_picks *taken, kernel_call *now, const blocks_request 
     return true;
 }
 
-held_picks *held_take(held_epochs *all, kernel_call *now, const blocks_request *asked,
-                      const read_settings *settings, int64_t epoch, const int64_t *picks,
-                      size_t count) {
+op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked,
+                            const op_settings *settings, int64_t epoch, const int64_t *picks,
+                            size_t count) {
     held_epoch *surplus = NULL;
-    if (!check_picks(now, asked, picks, count)) return NULL;
-    held_picks *taken = picks_new(all, count);
+    if (!check_picks(call, asked, picks, count)) return NULL;
+    op_held_picks *taken = picks_new(all, count);
     uint32_t *mine = calloc(count + 1, sizeof *mine);
     size_t claimed = 0, gone = 0;
     if (taken != NULL && mine != NULL) {
@@ -414,26 +410,26 @@ held_picks *held_take(held_epochs *all, kernel_call *now, const blocks_request *
         epoch_delete(surplus);
     }
     if (taken != NULL && taken->epoch != NULL) {
-        read_blocks_of(taken, now, asked, settings, mine, claimed);
+        read_blocks_of(taken, call, asked, settings, mine, claimed);
         pthread_mutex_lock(&all->lock);
         gone = take_records(taken, picks);
         pthread_mutex_unlock(&all->lock);
         find_records(taken);
-        if (gone > 0) read_gone(taken, now, asked, settings, picks, gone);
+        if (gone > 0) read_gone(taken, call, asked, settings, picks, gone);
     } else {
-        fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+        fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     }
     free(mine);
-    if (now->why.code == TF_OK) return taken;
-    held_give(taken);
+    if (call->why.code == TF_OK) return taken;
+    op_held_give(taken);
     return NULL;
 }
 
-const ex_bytes *held_records(const held_picks *taken) { return taken->records; }
+const ex_bytes *op_held_records(const op_held_picks *taken) { return taken->records; }
 
-void held_give(held_picks *taken) {
+void op_held_give(op_held_picks *taken) {
     if (taken == NULL) return;
-    for (size_t i = 0; i < taken->agains; i++) run_release(&taken->again[i]);
+    for (size_t i = 0; i < taken->agains; i++) op_run_release(&taken->again[i]);
     if (taken->epoch != NULL) {
         pthread_mutex_lock(&taken->all->lock);
         for (size_t i = 0; i < taken->count; i++)

@@ -11,27 +11,27 @@
 
 enum { MAX_EPOCHS = 4 };
 
-typedef struct held_epochs held_epochs;
+typedef struct op_held op_held;
 
 /* NULL when out of memory. */
-held_epochs *held_new(void);
+op_held *op_held_new(void);
 
 /* No call may hold records. NULL is none. */
-void held_delete(held_epochs *all);
+void op_held_delete(op_held *all);
 
 /* Records that a call has picked, until it gives them back. */
-typedef struct held_picks held_picks;
+typedef struct op_held_picks op_held_picks;
 
-/* The records, held until `held_give`. NULL, with now->why: one of them could not be had. No record is
+/* The records, held until `op_held_give`. NULL, with call->why: one of them could not be had. No record is
  * picked twice in one `epoch`. */
-held_picks *held_take(held_epochs *all, kernel_call *now, const blocks_request *asked,
-                      const read_settings *settings, int64_t epoch, const int64_t *picks,
-                      size_t count);
+op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked,
+                            const op_settings *settings, int64_t epoch, const int64_t *picks,
+                            size_t count);
 
 /* Their bytes, in the order in which they were picked. */
-const ex_bytes *held_records(const held_picks *taken);
+const ex_bytes *op_held_records(const op_held_picks *taken);
 
 /* NULL is none. */
-void held_give(held_picks *taken);
+void op_held_give(op_held_picks *taken);
 
 #endif

@@ -9,16 +9,17 @@ enum { MAX_OUTPUTS = 4, MAX_ATTRIBUTES = 8 };
 
 static void raise_error(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
-    kernel_call now;
-    char text[sizeof now.why.message + 16], *message = NULL;
-    if (call_begin(&now, context, 2) && input_text(&now, 0, 0, text, sizeof text) && text[0]) {
+    op_call call;
+    char text[sizeof call.why.message + 16], *message = NULL;
+    if (op_call_begin(&call, context, 2) && op_input_text(&call, 0, 0, text, sizeof text) &&
+        text[0]) {
         long code = strtol(text, &message, 10);
         bool known = TF_OK < code && code <= TF_UNAUTHENTICATED && *message == ':';
-        fail(&now.why, known ? (TF_Code)code : TF_UNKNOWN, "%s", known ? message + 1 : text);
+        fail(&call.why, known ? (TF_Code)code : TF_UNKNOWN, "%s", known ? message + 1 : text);
     }
-    if (now.why.code == TF_OK && input_text(&now, 1, 0, text, sizeof text))
-        output_text(&now, 0, text);
-    call_end(&now);
+    if (call.why.code == TF_OK && op_input_text(&call, 1, 0, text, sizeof text))
+        op_output_text(&call, 0, text);
+    op_call_end(&call);
 }
 
 /* --- registration ------------------------------------------------------------------------------ */
@@ -46,13 +47,13 @@ typedef struct {
 
 /* A kernel is made when an iterator is, in whatever process that runs. */
 static void *reader_new(TF_OpKernelConstruction *context) {
-    lent_forget();
-    return settings_new(context);
+    op_lent_forget();
+    return op_settings_new(context);
 }
 
 static void *stream_new(TF_OpKernelConstruction *context) {
-    lender.forget_steps();
-    return settings_new(context);
+    op_python.forget_steps();
+    return op_settings_new(context);
 }
 
 static void *nothing_new(TF_OpKernelConstruction *context) {
@@ -72,8 +73,8 @@ static const op_definition OPS[] = {
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = reader_new,
-        .compute = read_blocks,
-        .destroy = settings_delete,
+        .compute = op_read_blocks,
+        .destroy = op_settings_delete,
     },
     {
         .name = "TfioStoreReadExamples",
@@ -82,9 +83,9 @@ static const op_definition OPS[] = {
         .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string",
                        "Tout: list(type)"},
         .infer = infer_unknown,
-        .create = examples_new,
-        .compute = read_examples,
-        .destroy = examples_delete,
+        .create = op_examples_new,
+        .compute = op_read_examples,
+        .destroy = op_examples_delete,
     },
     {
         .name = "TfioStoreWindowRows",
@@ -92,7 +93,7 @@ static const op_definition OPS[] = {
         .outputs = {"rows: int64"},
         .infer = infer_unknown,
         .create = nothing_new,
-        .compute = window_rows,
+        .compute = op_window_rows,
         .destroy = nothing_delete,
     },
     {
@@ -101,7 +102,7 @@ static const op_definition OPS[] = {
         .outputs = {"epoch: int64"},
         .infer = infer_unknown,
         .create = nothing_new,
-        .compute = begin_epoch,
+        .compute = op_begin_epoch,
         .destroy = nothing_delete,
     },
     {
@@ -109,9 +110,9 @@ static const op_definition OPS[] = {
         .inputs = {"batch: int64", "epoch: int64", "table: int64", "spans: int64", "sizes: int64"},
         .outputs = {"wanted: int64", "fresh: int64"},
         .infer = infer_unknown,
-        .create = pick_new,
-        .compute = pick_records,
-        .destroy = pick_delete,
+        .create = op_pick_new,
+        .compute = op_pick_records,
+        .destroy = op_pick_delete,
     },
     {
         .name = "TfioStoreReadPicked",
@@ -120,9 +121,9 @@ static const op_definition OPS[] = {
         .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string",
                        "Tout: list(type)"},
         .infer = infer_unknown,
-        .create = examples_new,
-        .compute = read_picked,
-        .destroy = examples_delete,
+        .create = op_examples_new,
+        .compute = op_read_picked,
+        .destroy = op_examples_delete,
     },
     {
         .name = "TfioStoreBeginBlocks",
@@ -130,9 +131,9 @@ static const op_definition OPS[] = {
         .outputs = {"wanted_out: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
-        .create = settings_new,
-        .compute = begin_blocks,
-        .destroy = settings_delete,
+        .create = op_settings_new,
+        .compute = op_begin_blocks,
+        .destroy = op_settings_delete,
     },
     {
         .name = "TfioStoreAwaitBlocks",
@@ -140,9 +141,9 @@ static const op_definition OPS[] = {
         .outputs = {"again: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_scalar,
-        .create = settings_new,
-        .compute = await_blocks,
-        .destroy = settings_delete,
+        .create = op_settings_new,
+        .compute = op_await_blocks,
+        .destroy = op_settings_delete,
     },
     {
         .name = "TfioStoreReadStream",
@@ -151,8 +152,8 @@ static const op_definition OPS[] = {
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = stream_new,
-        .compute = read_stream,
-        .destroy = settings_delete,
+        .compute = op_read_stream,
+        .destroy = op_settings_delete,
     },
     {
         .name = "TfioStorePackStream",
@@ -161,8 +162,8 @@ static const op_definition OPS[] = {
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = stream_new,
-        .compute = pack_stream,
-        .destroy = settings_delete,
+        .compute = op_pack_stream,
+        .destroy = op_settings_delete,
     },
     {
         .name = "TfioStoreCutPack",
@@ -170,7 +171,7 @@ static const op_definition OPS[] = {
         .outputs = {"left_out: uint8", "cuts: int64"},
         .infer = infer_unknown,
         .create = nothing_new,
-        .compute = cut_pack,
+        .compute = op_cut_pack,
         .destroy = nothing_delete,
     },
     {
@@ -179,9 +180,9 @@ static const op_definition OPS[] = {
         .outputs = {"values: Tout"},
         .attributes = {"columns: string", "Tout: list(type)"},
         .infer = infer_unknown,
-        .create = packed_new,
-        .compute = read_pack,
-        .destroy = packed_delete,
+        .create = op_pack_new,
+        .compute = op_read_pack,
+        .destroy = op_pack_delete,
     },
     {
         .name = "TfioStorePlainCodec",
@@ -189,7 +190,7 @@ static const op_definition OPS[] = {
         .outputs = {"plain: string", "other: bool"},
         .infer = infer_unknown,
         .create = nothing_new,
-        .compute = plain_codec,
+        .compute = op_plain_codec,
         .destroy = nothing_delete,
     },
     {
@@ -219,7 +220,7 @@ static void register_op(const op_definition *each, TF_Status *status) {
     tf.RegisterKernelBuilder(each->name, kernel, status);
 }
 
-const char *tf_kernels_register(void) {
+const char *op_kernels_register(void) {
     static char message[512];
     TF_Status *status = tf.NewStatus();
     message[0] = '\0';

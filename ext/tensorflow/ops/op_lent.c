@@ -8,35 +8,35 @@
 
 typedef enum { NEW, BEGINNING, BEGUN, LOADING, LOADED, FAILED } lent_state;
 
-struct lent_block {
+struct op_lent {
     uint64_t hash; /* of what follows, which tells one block from another */
     char *url, *version, *options;
     int64_t start, stop;
-    block_sums sums;
+    op_sums sums;
     bool verify, skip_corrupt;
     uint64_t limit;
 
     lent_state state;
     void *fetch; /* BEGUN: on its way in Python */
     bool here;   /* … and nobody has to wait for it */
-    record_part found;
+    op_part found;
     failure why;  /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
     int64_t left; /* records that nobody has taken yet */
     size_t nbytes;
     time_t used;
     size_t refs; /* calls, and the list */
-    lent_block *newer, *older;
-    lent_block *next; /* of its bucket */
+    op_lent *newer, *older;
+    op_lent *next; /* of its bucket */
 };
 
 enum { BUCKETS = 4096 };
 
-tf_lender lender;
+op_python_functions op_python;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all that follows, and all blocks */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static lent_block *buckets[BUCKETS]; /* the listed blocks, by their hash */
-static lent_block *newest, *oldest;
+static op_lent *buckets[BUCKETS]; /* the listed blocks, by their hash */
+static op_lent *newest, *oldest;
 static size_t kept;
 
 static time_t now(void) {
@@ -53,19 +53,19 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-static uint64_t hash_of(const block_request *block, const read_settings *settings) {
+static uint64_t hash_of(const op_block *block, const op_settings *settings) {
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, block->url, strlen(block->url));
     hash = hash_bytes(hash, block->version, strlen(block->version));
     hash = hash_bytes(hash, &block->start, sizeof block->start);
-    hash = hash_bytes(hash, &settings->limit, sizeof settings->limit);
+    hash = hash_bytes(hash, &settings->max_record_bytes, sizeof settings->max_record_bytes);
     return hash_bytes(hash, settings->options, strlen(settings->options));
 }
 
-static bool is_same(const lent_block *known, uint64_t hash, const block_request *block,
-                    const read_settings *settings) {
+static bool is_same(const op_lent *known, uint64_t hash, const op_block *block,
+                    const op_settings *settings) {
     return known->hash == hash && known->start == block->start && known->stop == block->stop &&
            known->sums.before == block->sums.before && known->sums.behind == block->sums.behind &&
-           known->verify == settings->verify && known->limit == settings->limit &&
+           known->verify == settings->verify && known->limit == settings->max_record_bytes &&
            known->skip_corrupt == settings->skip_corrupt && strcmp(known->url, block->url) == 0 &&
            strcmp(known->version, block->version) == 0 &&
            strcmp(known->options, settings->options) == 0;
@@ -73,54 +73,54 @@ static bool is_same(const lent_block *known, uint64_t hash, const block_request 
 
 /* What a call asks for. The hash is made before the lock is taken. */
 typedef struct {
-    const block_request *block;
-    const read_settings *settings;
+    const op_block *block;
+    const op_settings *settings;
     uint64_t hash;
 } lent_wish;
 
-static lent_wish wish_of(const block_request *block, const read_settings *settings) {
+static lent_wish wish_of(const op_block *block, const op_settings *settings) {
     return (lent_wish){block, settings, hash_of(block, settings)};
 }
 
 /* --- the list, under the lock ------------------------------------------------------------------- */
 
-static void unlink_block(lent_block *block) {
+static void unlink_block(op_lent *block) {
     *(block->newer != NULL ? &block->newer->older : &newest) = block->older;
     *(block->older != NULL ? &block->older->newer : &oldest) = block->newer;
     block->newer = block->older = NULL;
-    lent_block **at = &buckets[block->hash % BUCKETS];
+    op_lent **at = &buckets[block->hash % BUCKETS];
     while (*at != block) at = &(*at)->next;
     *at = block->next;
 }
 
-static void link_newest(lent_block *block) {
+static void link_newest(op_lent *block) {
     block->older = newest;
     *(newest != NULL ? &newest->newer : &oldest) = block;
     newest = block;
-    lent_block **bucket = &buckets[block->hash % BUCKETS];
+    op_lent **bucket = &buckets[block->hash % BUCKETS];
     block->next = *bucket;
     *bucket = block;
 }
 
 /* The caller's reference goes; answers the block if it was the last, to be freed without the lock. */
-static lent_block *unref(lent_block *block) { return --block->refs == 0 ? block : NULL; }
+static op_lent *unref(op_lent *block) { return --block->refs == 0 ? block : NULL; }
 
-static void forget(lent_block *block, lent_block **unused) {
+static void forget(op_lent *block, op_lent **unused) {
     unlink_block(block);
     kept -= block->nbytes;
     block->left = INT64_MIN; /* not in the list */
-    lent_block *last = unref(block);
+    op_lent *last = unref(block);
     if (last != NULL) {
         last->older = *unused;
         *unused = last;
     }
 }
 
-static void free_blocks(lent_block *unused) {
+static void free_blocks(op_lent *unused) {
     while (unused != NULL) {
-        lent_block *next = unused->older;
-        if (unused->fetch != NULL) lender.drop_fetch(unused->fetch);
-        part_release(&unused->found); /* enters Python, as that did */
+        op_lent *next = unused->older;
+        if (unused->fetch != NULL) op_python.drop_fetch(unused->fetch);
+        op_part_release(&unused->found); /* enters Python, as that did */
         free(unused->url);
         free(unused->version);
         free(unused->options);
@@ -129,15 +129,15 @@ static void free_blocks(lent_block *unused) {
     }
 }
 
-static bool is_listed(const lent_block *block) { return block->left != INT64_MIN; }
+static bool is_listed(const op_lent *block) { return block->left != INT64_MIN; }
 
-static void make_room(time_t moment, lent_block **unused) {
+static void make_room(time_t moment, op_lent **unused) {
     while (oldest != newest && (kept > LENT_BYTES || moment - oldest->used >= LENT_SECONDS))
         forget(oldest, unused);
 }
 
-static lent_block *find(const lent_wish *wish, lent_block **unused) {
-    lent_block *known = buckets[wish->hash % BUCKETS];
+static op_lent *find(const lent_wish *wish, op_lent **unused) {
+    op_lent *known = buckets[wish->hash % BUCKETS];
     while (known != NULL && !is_same(known, wish->hash, wish->block, wish->settings))
         known = known->next;
     if (known != NULL && now() - known->used >= LENT_SECONDS) {
@@ -147,10 +147,10 @@ static lent_block *find(const lent_wish *wish, lent_block **unused) {
     return known;
 }
 
-static lent_block *add(const lent_wish *wish, lent_block **unused) {
-    const block_request *block = wish->block;
-    const read_settings *settings = wish->settings;
-    lent_block *added = calloc(1, sizeof *added);
+static op_lent *add(const lent_wish *wish, op_lent **unused) {
+    const op_block *block = wish->block;
+    const op_settings *settings = wish->settings;
+    op_lent *added = calloc(1, sizeof *added);
     if (added == NULL) return NULL;
     added->hash = wish->hash;
     added->url = strdup(block->url);
@@ -161,7 +161,7 @@ static lent_block *add(const lent_wish *wish, lent_block **unused) {
     added->sums = block->sums;
     added->verify = settings->verify;
     added->skip_corrupt = settings->skip_corrupt;
-    added->limit = settings->limit;
+    added->limit = settings->max_record_bytes;
     added->left = block->records;
     added->nbytes = (size_t)(block->raw_stop - block->raw_start);
     added->used = now();
@@ -178,8 +178,8 @@ static lent_block *add(const lent_wish *wish, lent_block **unused) {
 
 /* --- the calls ---------------------------------------------------------------------------------- */
 
-void lent_begin(const block_request *asked, const read_settings *settings) {
-    lent_block *unused = NULL, *added = NULL;
+void op_lent_begin(const op_block *asked, const op_settings *settings) {
+    op_lent *unused = NULL, *added = NULL;
     const lent_wish wish = wish_of(asked, settings);
     pthread_mutex_lock(&lock);
     if (find(&wish, &unused) == NULL) added = add(&wish, &unused);
@@ -190,27 +190,27 @@ void lent_begin(const block_request *asked, const read_settings *settings) {
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
     if (added == NULL) return;
-    void *fetch = lender.begin_block(asked, settings);
+    void *fetch = op_python.begin_block(asked, settings);
     pthread_mutex_lock(&lock);
     added->fetch = fetch;
     added->state = fetch != NULL ? BEGUN : NEW;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    lent_release(added);
+    op_lent_release(added);
 }
 
-static bool is_coming(const lent_block *block) {
+static bool is_coming(const op_lent *block) {
     return block->state == BEGINNING || block->state == BEGUN || block->state == LOADING;
 }
 
 /* With the lock, which is let go meanwhile. One thread stands at the fetch, which nobody else may take
  * from there; the others stand here. */
-static void wait_a_moment(lent_block *block) {
+static void wait_a_moment(op_lent *block) {
     struct timespec until;
     if (block->state == BEGUN) {
         block->state = BEGINNING;
         pthread_mutex_unlock(&lock);
-        bool here = lender.await_fetch(block->fetch);
+        bool here = op_python.await_fetch(block->fetch);
         pthread_mutex_lock(&lock);
         block->state = BEGUN;
         block->here = here;
@@ -225,18 +225,18 @@ static void wait_a_moment(lent_block *block) {
     block->used = now();
 }
 
-bool lent_await(const block_request *asked, const read_settings *settings) {
-    lent_block *unused = NULL;
+bool op_lent_await(const op_block *asked, const op_settings *settings) {
+    op_lent *unused = NULL;
     const lent_wish wish = wish_of(asked, settings);
-    lent_begin(asked, settings); /* for it may have been let go */
+    op_lent_begin(asked, settings); /* for it may have been let go */
     pthread_mutex_lock(&lock);
-    lent_block *block = find(&wish, &unused);
+    op_lent *block = find(&wish, &unused);
     bool here = block == NULL || !is_coming(block) || block->here;
     if (!here) {
         block->refs++;
         wait_a_moment(block);
         here = !is_coming(block) || block->here;
-        lent_block *last = unref(block);
+        op_lent *last = unref(block);
         if (last != NULL) {
             last->older = unused;
             unused = last;
@@ -247,31 +247,30 @@ bool lent_await(const block_request *asked, const read_settings *settings) {
     return here;
 }
 
-static bool load_local(const block_request *asked, chunk *bytes, failure *why) {
-    local_file file;
-    if (!local_open(&file, asked->url, asked->version, why)) return false;
-    const bool had = local_read(&file, (uint64_t)asked->start, (uint64_t)asked->stop, bytes, why);
-    local_close(&file);
+static bool load_local(const op_block *asked, op_chunk *bytes, failure *why) {
+    op_file file;
+    if (!op_file_open(&file, asked->url, asked->version, why)) return false;
+    const bool had = op_file_read(&file, (uint64_t)asked->start, (uint64_t)asked->stop, bytes, why);
+    op_file_close(&file);
     return had;
 }
 
 /* Fetches the block and looks its records up; one thread does, the others wait. */
-static void load(lent_block *block, const block_request *asked, const read_settings *settings,
-                 void *fetch) {
-    record_part found = {0};
+static void load(op_lent *block, const op_block *asked, const op_settings *settings, void *fetch) {
+    op_part found = {0};
     failure why = {TF_OK, ""};
-    record_search all = {.url = asked->url,
-                         .base = asked->raw_start,
-                         .take = (size_t)asked->records,
-                         .whole = true,
-                         .verify = settings->verify,
-                         .limit = settings->limit,
-                         .size = (size_t)(asked->raw_stop - asked->raw_start),
-                         .sums = asked->sums};
-    bool had = is_raw_local(asked->url, asked->codec, settings)
+    op_search all = {.url = asked->url,
+                     .base = asked->raw_start,
+                     .take = (size_t)asked->records,
+                     .whole = true,
+                     .verify = settings->verify,
+                     .limit = settings->max_record_bytes,
+                     .size = (size_t)(asked->raw_stop - asked->raw_start),
+                     .sums = asked->sums};
+    bool had = op_is_raw_local(asked->url, asked->codec, settings)
                    ? load_local(asked, &found.bytes, &why)
-                   : lender.read_block(asked, settings, fetch, &found, &why);
-    if (had && !settings->skip_corrupt) part_search(&found, &all, &why);
+                   : op_python.read_block(asked, settings, fetch, &found, &why);
+    if (had && !settings->skip_corrupt) op_part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);
     block->found = found;
     block->why = why;
@@ -281,8 +280,8 @@ static void load(lent_block *block, const block_request *asked, const read_setti
 }
 
 /* The block, perhaps still to be loaded, with a reference for the caller. */
-static lent_block *claim(const lent_wish *wish, int64_t taking, lent_block **unused) {
-    lent_block *block = find(wish, unused);
+static op_lent *claim(const lent_wish *wish, int64_t taking, op_lent **unused) {
+    op_lent *block = find(wish, unused);
     if (block == NULL) block = add(wish, unused);
     if (block == NULL) return NULL;
     block->refs++;
@@ -293,8 +292,7 @@ static lent_block *claim(const lent_wish *wish, int64_t taking, lent_block **unu
 }
 
 /* With the lock, which is let go meanwhile. */
-static void wait_loaded(lent_block *block, const block_request *asked,
-                        const read_settings *settings) {
+static void wait_loaded(op_lent *block, const op_block *asked, const op_settings *settings) {
     while (block->state == BEGINNING) pthread_cond_wait(&changed, &lock);
     if (block->state == NEW || block->state == BEGUN) {
         void *fetch = block->fetch;
@@ -307,12 +305,12 @@ static void wait_loaded(lent_block *block, const block_request *asked,
     while (block->state == LOADING) pthread_cond_wait(&changed, &lock);
 }
 
-lent_block *lent_take(const block_request *asked, const read_settings *settings, int64_t taking,
+op_lent *op_lent_take(const op_block *asked, const op_settings *settings, int64_t taking,
                       failure *why) {
-    lent_block *unused = NULL;
+    op_lent *unused = NULL;
     const lent_wish wish = wish_of(asked, settings);
     pthread_mutex_lock(&lock);
-    lent_block *block = claim(&wish, taking, &unused);
+    op_lent *block = claim(&wish, taking, &unused);
     if (block != NULL) wait_loaded(block, asked, settings);
     bool had = block != NULL && block->state == LOADED;
     if (block != NULL && !had && is_listed(block))
@@ -325,15 +323,15 @@ lent_block *lent_take(const block_request *asked, const read_settings *settings,
         return NULL;
     }
     *why = block->why;
-    lent_release(block);
+    op_lent_release(block);
     return NULL;
 }
 
-void lent_forget(void) {
-    lent_block *unused = NULL;
+void op_lent_forget(void) {
+    op_lent *unused = NULL;
     pthread_mutex_lock(&lock);
     const time_t moment = now();
-    for (lent_block *block = newest, *older; block != NULL; block = older) {
+    for (op_lent *block = newest, *older; block != NULL; block = older) {
         older = block->older;
         if (block->version[0] == '\0' || moment - block->used >= LENT_SECONDS)
             forget(block, &unused);
@@ -342,7 +340,7 @@ void lent_forget(void) {
     free_blocks(unused);
 }
 
-void lent_after_fork(void) {
+void op_lent_after_fork(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&changed, NULL);
     memset(buckets, 0, sizeof buckets);
@@ -350,9 +348,9 @@ void lent_after_fork(void) {
     kept = 0;
 }
 
-void lent_release(lent_block *block) {
+void op_lent_release(op_lent *block) {
     pthread_mutex_lock(&lock);
-    lent_block *last = unref(block);
+    op_lent *last = unref(block);
     pthread_mutex_unlock(&lock);
     if (last != NULL) {
         last->older = NULL;
@@ -360,6 +358,6 @@ void lent_release(lent_block *block) {
     }
 }
 
-const record_part *lent_records(const lent_block *block) { return &block->found; }
+const op_part *op_lent_records(const op_lent *block) { return &block->found; }
 
-const failure *lent_damage(const lent_block *block) { return &block->why; }
+const failure *op_lent_damage(const op_lent *block) { return &block->why; }

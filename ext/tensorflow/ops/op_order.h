@@ -18,15 +18,15 @@
 typedef struct {
     uint32_t key[2], counter[4], drawn[4];
     unsigned used; /* of `drawn` */
-} philox;
+} op_philox;
 
 /* The generator of a pair of seeds. */
-philox philox_new(uint64_t seed, uint64_t seed2);
+op_philox op_philox_new(uint64_t seed, uint64_t seed2);
 
-void philox_refill(philox *of);
+void op_philox_refill(op_philox *of);
 
-static inline uint32_t philox_next(philox *of) {
-    if (of->used == 4) philox_refill(of);
+static inline uint32_t op_philox_next(op_philox *of) {
+    if (of->used == 4) op_philox_refill(of);
     return of->drawn[of->used++];
 }
 
@@ -42,35 +42,35 @@ static inline uint32_t philox_next(philox *of) {
 /* A record: its block, and its number in there. */
 typedef struct {
     uint32_t block, index;
-} record_pick;
+} op_pick;
 
 /* How the records come: `cycle` files in turns, `block_length` records of each, in the order of `files`;
  * then through a shuffle with room for `buffer` of them. */
 typedef struct {
-    const block_row *table; /* sorted by file */
-    const span_row *spans;  /* one for each block of the table: the records that are meant */
+    const op_block_row *table; /* sorted by file */
+    const op_span *spans;      /* one for each block of the table: the records that are meant */
     int64_t blocks, table_files;
     const int64_t *files; /* of the table, in the order of this epoch */
     int64_t file_count;
     int64_t cycle, block_length, buffer;
     uint64_t seed, seed2; /* of this epoch's shuffle */
-} order_plan;
+} op_order_plan;
 
-typedef struct record_order record_order;
+typedef struct op_order op_order;
 
-/* Stands before the first record. NULL, with now->why: the plan makes no sense, or no memory. */
-record_order *order_new(kernel_call *now, const order_plan *plan);
+/* Stands before the first record. NULL, with call->why: the plan makes no sense, or no memory. */
+op_order *op_order_new(op_call *call, const op_order_plan *plan);
 
 /* The next record. False: there are no more. The plan's table and spans are as before. */
-bool order_next(record_order *order, const order_plan *plan, record_pick *next);
+bool op_order_next(op_order *order, const op_order_plan *plan, op_pick *next);
 
 /* Whether a record of this block was not handed out before; from now on it was. */
-bool order_touch(record_order *order, uint32_t block);
+bool op_order_touch(op_order *order, uint32_t block);
 
 /* From here on, no block was touched. */
-void order_forget_touched(record_order *order);
+void op_order_forget_touched(op_order *order);
 
 /* NULL is no order. */
-void order_delete(record_order *order);
+void op_order_delete(op_order *order);
 
 #endif

@@ -9,7 +9,7 @@
 #include "tensorflow/ops/op_decode.h"
 #include "tfrecord/tfrecord.h"
 
-bool segment_at(ex_bytes pack, size_t *at, pack_segment *found) {
+bool op_segment_at(ex_bytes pack, size_t *at, op_segment *found) {
     if (*at > pack.size || pack.size - *at < SEGMENT_HEAD) return false;
     const uint8_t *head = pack.data + *at;
     const size_t room = pack.size - *at - SEGMENT_HEAD;
@@ -25,11 +25,11 @@ bool segment_at(ex_bytes pack, size_t *at, pack_segment *found) {
     return true;
 }
 
-bool pack_records(ex_bytes pack, uint64_t *records) {
-    pack_segment each;
+bool op_pack_records(ex_bytes pack, uint64_t *records) {
+    op_segment each;
     *records = 0;
     for (size_t at = 0; at < pack.size;) {
-        if (!segment_at(pack, &at, &each)) return false;
+        if (!op_segment_at(pack, &at, &each)) return false;
         *records += each.records;
     }
     return true;
@@ -37,16 +37,16 @@ bool pack_records(ex_bytes pack, uint64_t *records) {
 
 /* --- records ------------------------------------------------------------------------------------ */
 
-static bool open_segment(pack_cursor *cursor, size_t segment, size_t at) {
+static bool open_segment(op_cursor *cursor, size_t segment, size_t at) {
     cursor->segment = cursor->next = segment;
     cursor->at = at;
     cursor->passed = 0;
     cursor->counts = at == 0;
-    return segment_at(cursor->pack, &cursor->next, &cursor->of) && at <= cursor->of.frames.size;
+    return op_segment_at(cursor->pack, &cursor->next, &cursor->of) && at <= cursor->of.frames.size;
 }
 
-bool cursor_begin(pack_cursor *cursor, ex_bytes pack, size_t segment, size_t at) {
-    *cursor = (pack_cursor){.pack = pack};
+bool op_cursor_begin(op_cursor *cursor, ex_bytes pack, size_t segment, size_t at) {
+    *cursor = (op_cursor){.pack = pack};
     return open_segment(cursor, segment, at);
 }
 
@@ -60,19 +60,19 @@ static bool frame_at(ex_bytes frames, size_t *at, ex_bytes *record) {
     return true;
 }
 
-bool cursor_ends_segment(const pack_cursor *cursor) {
+bool op_cursor_ends_segment(const op_cursor *cursor) {
     return cursor->at == cursor->of.frames.size &&
            (!cursor->counts || cursor->passed == cursor->of.records);
 }
 
-bool cursor_next(pack_cursor *cursor, ex_bytes *record) {
+bool op_cursor_next(op_cursor *cursor, ex_bytes *record) {
     while (cursor->at == cursor->of.frames.size)
-        if (!cursor_ends_segment(cursor) || !open_segment(cursor, cursor->next, 0)) return false;
+        if (!op_cursor_ends_segment(cursor) || !open_segment(cursor, cursor->next, 0)) return false;
     cursor->passed++;
     return frame_at(cursor->of.frames, &cursor->at, record);
 }
 
-uint64_t frames_before(ex_bytes frames, size_t at) {
+uint64_t op_frames_before(ex_bytes frames, size_t at) {
     uint64_t count = 0;
     ex_bytes record;
     for (size_t next = 0; next < at && frame_at(frames, &next, &record);) count++;
@@ -81,13 +81,13 @@ uint64_t frames_before(ex_bytes frames, size_t at) {
 
 /* --- writing ------------------------------------------------------------------------------------ */
 
-static size_t frames_size(const record_part *part) {
+static size_t frames_size(const op_part *part) {
     size_t nbytes = part->count * TFRECORD_OVERHEAD;
     for (size_t i = 0; i < part->count; i++) nbytes += (size_t)part->lengths[i];
     return nbytes;
 }
 
-size_t segment_size(const record_part *part, size_t name_size) {
+size_t op_segment_size(const op_part *part, size_t name_size) {
     return SEGMENT_HEAD + name_size + frames_size(part);
 }
 
@@ -102,7 +102,7 @@ static uint8_t *put_head(uint8_t *to, size_t nbytes, uint64_t records, uint64_t 
 }
 
 /* Whether the part's frames lie one behind the other, which those that came past damage may not. */
-static bool lie_together(const record_part *part, size_t nbytes) {
+static bool lie_together(const op_part *part, size_t nbytes) {
     const int64_t first = part->offsets[0] - TFRECORD_HEADER;
     const int64_t end =
         part->offsets[part->count - 1] + part->lengths[part->count - 1] + TFRECORD_FOOTER;
@@ -114,7 +114,7 @@ static bool lie_together(const record_part *part, size_t nbytes) {
     return together;
 }
 
-uint8_t *segment_put(uint8_t *to, const record_part *part, ex_bytes name, uint64_t first) {
+uint8_t *op_segment_put(uint8_t *to, const op_part *part, ex_bytes name, uint64_t first) {
     const size_t nbytes = frames_size(part);
     to = put_head(to, nbytes, part->count, first, name);
     if (part->count > 0 && lie_together(part, nbytes)) {
@@ -132,7 +132,7 @@ uint8_t *segment_put(uint8_t *to, const record_part *part, ex_bytes name, uint64
     return to;
 }
 
-uint8_t *segment_copy(uint8_t *to, const pack_segment *segment) {
+uint8_t *op_segment_copy(uint8_t *to, const op_segment *segment) {
     to = put_head(to, segment->frames.size, segment->records, segment->first, segment->name);
     memcpy(to, segment->frames.data, segment->frames.size);
     return to + segment->frames.size;
@@ -158,32 +158,32 @@ typedef struct {
     uint64_t size, least;
 } cutting;
 
-static bool fail_pack(kernel_call *now) {
-    return fail(&now->why, TF_INVALID_ARGUMENT, "the pack makes no sense");
+static bool fail_pack(op_call *call) {
+    return fail(&call->why, TF_INVALID_ARGUMENT, "the pack makes no sense");
 }
 
-static bool input_cutting(kernel_call *now, cutting *all) {
+static bool input_cutting(op_call *call, cutting *all) {
     const int64_t *sizes = NULL;
-    if (!input_bytes(now, LEFT, &all->left) || !input_bytes(now, PACK, &all->pack) ||
-        !input_numbers(now, SIZES, 2, &sizes))
+    if (!op_input_bytes(call, LEFT, &all->left) || !op_input_bytes(call, PACK, &all->pack) ||
+        !op_input_numbers(call, SIZES, 2, &sizes))
         return false;
     if (sizes[0] < 1 || sizes[1] < 1)
-        return fail(&now->why, TF_INVALID_ARGUMENT, "sizes are not 1 or more records, twice");
+        return fail(&call->why, TF_INVALID_ARGUMENT, "sizes are not 1 or more records, twice");
     all->size = (uint64_t)sizes[0];
     all->least = (uint64_t)sizes[1];
-    bool right = pack_records(all->left, &all->have) && pack_records(all->pack, &all->more);
-    return (right && all->have < all->size) || fail_pack(now);
+    bool right = op_pack_records(all->left, &all->have) && op_pack_records(all->pack, &all->more);
+    return (right && all->have < all->size) || fail_pack(call);
 }
 
-static int64_t *output_cuts(kernel_call *now, uint64_t batches) {
+static int64_t *output_cuts(op_call *call, uint64_t batches) {
     const int64_t dims[2] = {(int64_t)batches, CUT_COLUMNS};
-    return output_tensor(now, 1, TF_INT64, dims, 2);
+    return op_output_tensor(call, 1, TF_INT64, dims, 2);
 }
 
 /* Notes every batch, and moves behind the last. */
-static bool cut_batches(kernel_call *now, const cutting *all, pack_cursor *cursor) {
+static bool cut_batches(op_call *call, const cutting *all, op_cursor *cursor) {
     const uint64_t batches = (all->have + all->more) / all->size;
-    int64_t *row = output_cuts(now, batches);
+    int64_t *row = output_cuts(call, batches);
     if (row == NULL) return false;
     for (uint64_t i = 0; i < batches; i++, row += CUT_COLUMNS) {
         const uint64_t wanted = all->size - (i == 0 ? all->have : 0);
@@ -192,16 +192,17 @@ static bool cut_batches(kernel_call *now, const cutting *all, pack_cursor *curso
         ex_bytes ignored;
         memcpy(row, cut, sizeof cut);
         for (uint64_t k = 0; k < wanted; k++)
-            if (!cursor_next(cursor, &ignored)) return fail_pack(now);
+            if (!op_cursor_next(cursor, &ignored)) return fail_pack(call);
     }
     return true;
 }
 
 /* What is left: of `left` if there was no batch, and what lies behind the cursor. */
-static bool output_left(kernel_call *now, const cutting *all, const pack_cursor *cursor) {
+static bool output_left(op_call *call, const cutting *all, const op_cursor *cursor) {
     const bool some = cursor->at < cursor->of.frames.size, none = all->have + all->more < all->size;
-    pack_segment rest = cursor->of;
-    if (some ? cursor->passed >= rest.records : !cursor_ends_segment(cursor)) return fail_pack(now);
+    op_segment rest = cursor->of;
+    if (some ? cursor->passed >= rest.records : !op_cursor_ends_segment(cursor))
+        return fail_pack(call);
     rest.records -= cursor->passed;
     rest.first += cursor->passed;
     rest.frames.data += cursor->at;
@@ -209,43 +210,43 @@ static bool output_left(kernel_call *now, const cutting *all, const pack_cursor 
     const size_t before = none ? all->left.size : 0, behind = all->pack.size - cursor->next;
     const size_t here = some ? SEGMENT_HEAD + rest.name.size + rest.frames.size : 0;
     const int64_t nbytes = (int64_t)(before + here + behind);
-    uint8_t *to = output_tensor(now, 0, TF_UINT8, &nbytes, 1);
+    uint8_t *to = op_output_tensor(call, 0, TF_UINT8, &nbytes, 1);
     if (to == NULL) return false;
     if (before > 0) memcpy(to, all->left.data, before);
     to += before;
-    if (some) to = segment_copy(to, &rest);
+    if (some) to = op_segment_copy(to, &rest);
     if (behind > 0) memcpy(to, all->pack.data + cursor->next, behind);
     return true;
 }
 
 /* What is left is the last batch, if it has enough records. */
-static void end(kernel_call *now, const cutting *all) {
+static void end(op_call *call, const cutting *all) {
     const int64_t nothing = 0;
     const bool enough = all->have >= all->least;
     if (all->left.size == 0) {
-        fail(&now->why, TF_OUT_OF_RANGE, "the packs have ended");
+        fail(&call->why, TF_OUT_OF_RANGE, "the packs have ended");
         return;
     }
-    int64_t *row = output_cuts(now, enough ? 1 : 0);
+    int64_t *row = output_cuts(call, enough ? 1 : 0);
     if (row != NULL && enough)
         memcpy(row, (const int64_t[]){1, 0, 0, 0}, CUT_COLUMNS * sizeof *row);
-    output_tensor(now, 0, TF_UINT8, &nothing, 1);
+    op_output_tensor(call, 0, TF_UINT8, &nothing, 1);
 }
 
-void cut_pack(void *kernel, TF_OpKernelContext *context) {
-    kernel_call now;
+void op_cut_pack(void *kernel, TF_OpKernelContext *context) {
+    op_call call;
     cutting all;
-    pack_cursor cursor;
+    op_cursor cursor;
     (void)kernel;
-    if (call_begin(&now, context, 3) && input_cutting(&now, &all)) {
+    if (op_call_begin(&call, context, 3) && input_cutting(&call, &all)) {
         if (all.pack.size == 0)
-            end(&now, &all);
-        else if (!cursor_begin(&cursor, all.pack, 0, 0))
-            fail_pack(&now);
-        else if (cut_batches(&now, &all, &cursor))
-            output_left(&now, &all, &cursor);
+            end(&call, &all);
+        else if (!op_cursor_begin(&cursor, all.pack, 0, 0))
+            fail_pack(&call);
+        else if (cut_batches(&call, &all, &cursor))
+            output_left(&call, &all, &cursor);
     }
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* --- TfioStoreReadPack ------------------------------------------------------------------------ */
@@ -254,27 +255,27 @@ void cut_pack(void *kernel, TF_OpKernelContext *context) {
 
 /* --- the kernel --------------------------------------------------------------------------------- */
 
-void packed_delete(void *kernel) {
-    if (kernel != NULL) columns_release(kernel);
+void op_pack_delete(void *kernel) {
+    if (kernel != NULL) op_columns_release(kernel);
     free(kernel);
 }
 
-void *packed_new(TF_OpKernelConstruction *context) {
+void *op_pack_new(TF_OpKernelConstruction *context) {
     TF_Status *status = tf.NewStatus();
-    column_list *columns = calloc(1, sizeof *columns);
+    op_columns *columns = calloc(1, sizeof *columns);
     failure why = {TF_OK, ""};
     size_t size = 0;
-    char *text = text_attribute(context, "columns", &size, status);
+    char *text = op_text_attribute(context, "columns", &size, status);
     if (tf.GetCode(status) != TF_OK)
         free(text);
     else if (columns == NULL)
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
     else
-        columns_parse(columns, text, size, &why);
+        op_columns_parse(columns, text, size, &why);
     if (why.code != TF_OK) tf.SetStatus(status, why.code, why.message);
     if (tf.GetCode(status) != TF_OK) {
         tf.OpKernelConstruction_Failure(context, status);
-        packed_delete(columns);
+        op_pack_delete(columns);
         columns = NULL;
     }
     tf.DeleteStatus(status);
@@ -288,61 +289,62 @@ typedef struct {
     const int64_t *cut;
 } packed_batch;
 
-static bool fail_batch(kernel_call *now) {
-    return fail(&now->why, TF_INVALID_ARGUMENT, "the pack has no such batch");
+static bool fail_batch(op_call *call) {
+    return fail(&call->why, TF_INVALID_ARGUMENT, "the pack has no such batch");
 }
 
-static bool input_batch(kernel_call *now, packed_batch *batch) {
-    if (!input_bytes(now, LEFT, &batch->left) || !input_bytes(now, PACK, &batch->pack) ||
-        !input_numbers(now, CUT, CUT_COLUMNS, &batch->cut))
+static bool input_batch(op_call *call, packed_batch *batch) {
+    if (!op_input_bytes(call, LEFT, &batch->left) || !op_input_bytes(call, PACK, &batch->pack) ||
+        !op_input_numbers(call, CUT, CUT_COLUMNS, &batch->cut))
         return false;
     const int64_t *cut = batch->cut;
     bool right = cut[SEGMENT] >= 0 && cut[AT] >= 0 && cut[TAKE] >= 0 &&
                  (uint64_t)cut[TAKE] <= batch->pack.size / TFRECORD_OVERHEAD;
     if (right && cut[BEGINS_LEFT] == 0) batch->left = (ex_bytes){batch->left.data, 0};
-    return right || fail_batch(now);
+    return right || fail_batch(call);
 }
 
-static bool add_records(record_list *list, pack_cursor *from, uint64_t count) {
+static bool add_records(op_records *list, op_cursor *from, uint64_t count) {
     ex_bytes record;
     for (uint64_t i = 0; i < count; i++)
-        if (!cursor_next(from, &record) || !records_put(list, record)) return false;
+        if (!op_cursor_next(from, &record) || !op_records_put(list, record)) return false;
     return true;
 }
 
 /* All that is left of earlier packs. */
-static bool add_left(record_list *list, ex_bytes left, uint64_t count) {
-    pack_cursor from;
-    return left.size == 0 || (cursor_begin(&from, left, 0, 0) && add_records(list, &from, count) &&
-                              cursor_ends_segment(&from) && from.next == left.size);
+static bool add_left(op_records *list, ex_bytes left, uint64_t count) {
+    op_cursor from;
+    return left.size == 0 ||
+           (op_cursor_begin(&from, left, 0, 0) && add_records(list, &from, count) &&
+            op_cursor_ends_segment(&from) && from.next == left.size);
 }
 
-static bool add_cut(record_list *list, ex_bytes pack, const int64_t *cut) {
-    pack_cursor from;
-    return cut[TAKE] == 0 || (cursor_begin(&from, pack, (size_t)cut[SEGMENT], (size_t)cut[AT]) &&
+static bool add_cut(op_records *list, ex_bytes pack, const int64_t *cut) {
+    op_cursor from;
+    return cut[TAKE] == 0 || (op_cursor_begin(&from, pack, (size_t)cut[SEGMENT], (size_t)cut[AT]) &&
                               add_records(list, &from, (uint64_t)cut[TAKE]));
 }
 
-static record_list *find_records(kernel_call *now, const packed_batch *batch) {
+static op_records *find_records(op_call *call, const packed_batch *batch) {
     uint64_t left = 0;
-    if (!pack_records(batch->left, &left)) {
-        fail_batch(now);
+    if (!op_pack_records(batch->left, &left)) {
+        fail_batch(call);
         return NULL;
     }
-    record_list *list = records_new((size_t)(left + (uint64_t)batch->cut[TAKE]), &now->why);
+    op_records *list = op_records_new((size_t)(left + (uint64_t)batch->cut[TAKE]), &call->why);
     if (list != NULL && add_left(list, batch->left, left) && add_cut(list, batch->pack, batch->cut))
         return list;
-    if (list != NULL) fail_batch(now);
-    records_delete(list);
+    if (list != NULL) fail_batch(call);
+    op_records_delete(list);
     return NULL;
 }
 
 /* The name and number of the record whose bytes begin at `record`. */
 static bool place_of(ex_bytes pack, const uint8_t *record, char *place, size_t size) {
-    pack_segment each;
-    for (size_t at = 0; segment_at(pack, &at, &each);) {
+    op_segment each;
+    for (size_t at = 0; op_segment_at(pack, &at, &each);) {
         if (record < each.frames.data || record > each.frames.data + each.frames.size) continue;
-        const uint64_t behind = frames_before(each.frames, (size_t)(record - each.frames.data));
+        const uint64_t behind = op_frames_before(each.frames, (size_t)(record - each.frames.data));
         const uint64_t number = each.first + behind - 1;
         const int length = (int)(each.name.size < size / 2 ? each.name.size : size / 2);
         snprintf(place, size, "%.*s: record %" PRIu64 " (the first is 0)", length,
@@ -352,26 +354,28 @@ static bool place_of(ex_bytes pack, const uint8_t *record, char *place, size_t s
     return false;
 }
 
-static void fail_record(kernel_call *now, const packed_batch *batch, const uint8_t *record,
-                        const decode_fault *fault) {
+static void fail_record(op_call *call, const packed_batch *batch, const uint8_t *record,
+                        const op_fault *fault) {
     char place[1024] = "a record";
     if (!place_of(batch->left, record, place, sizeof place))
         place_of(batch->pack, record, place, sizeof place);
-    decode_fail(fault, place, &now->why);
+    op_fault_fail(fault, place, &call->why);
 }
 
-void read_pack(void *kernel, TF_OpKernelContext *context) {
-    const column_list *columns = kernel;
-    kernel_call now;
+void op_read_pack(void *kernel, TF_OpKernelContext *context) {
+    const op_columns *columns = kernel;
+    op_call call;
     packed_batch batch;
-    decode_fault fault;
-    if (call_begin(&now, context, 3) && check_outputs(&now, columns) && input_batch(&now, &batch)) {
-        record_list *list = find_records(&now, &batch);
-        const ex_bytes *records = list != NULL ? records_all(list) : NULL;
-        if (list != NULL && !output_rows(&now, columns, records, records_count(list), &fault) &&
+    op_fault fault;
+    if (op_call_begin(&call, context, 3) && op_check_outputs(&call, columns) &&
+        input_batch(&call, &batch)) {
+        op_records *list = find_records(&call, &batch);
+        const ex_bytes *records = list != NULL ? op_records_all(list) : NULL;
+        if (list != NULL &&
+            !op_output_rows(&call, columns, records, op_records_count(list), &fault) &&
             fault.status != EX_OK)
-            fail_record(&now, &batch, records[fault.record].data, &fault);
-        records_delete(list);
+            fail_record(&call, &batch, records[fault.record].data, &fault);
+        op_records_delete(list);
     }
-    call_end(&now);
+    op_call_end(&call);
 }

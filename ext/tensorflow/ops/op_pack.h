@@ -22,44 +22,44 @@ enum { SEGMENT_HEAD = 32 };
 typedef struct {
     ex_bytes name, frames;
     uint64_t records, first;
-} pack_segment;
+} op_segment;
 
 /* The segment at *at, behind which *at moves. False: the pack ends there, or makes no sense. */
-bool segment_at(ex_bytes pack, size_t *at, pack_segment *found);
+bool op_segment_at(ex_bytes pack, size_t *at, op_segment *found);
 
 /* Where in a pack reading stands. */
 typedef struct {
     ex_bytes pack;
     size_t segment, next; /* where the segment begins, and the one behind it */
-    pack_segment of;
+    op_segment of;
     size_t at;       /* in its frames */
     uint64_t passed; /* records of it, since the cursor was put there */
     bool counts; /* it was put before the first of them: `passed` must come to what is claimed */
-} pack_cursor;
+} op_cursor;
 
 /* Stands at byte `at` of the frames of the segment at `segment`. False: there is none. */
-bool cursor_begin(pack_cursor *cursor, ex_bytes pack, size_t segment, size_t at);
+bool op_cursor_begin(op_cursor *cursor, ex_bytes pack, size_t segment, size_t at);
 
 /* The next record. False: the pack ends here, or makes no sense. */
-bool cursor_next(pack_cursor *cursor, ex_bytes *record);
+bool op_cursor_next(op_cursor *cursor, ex_bytes *record);
 
 /* Whether it stands behind the last record of the segment, and there were as many as are claimed. */
-bool cursor_ends_segment(const pack_cursor *cursor);
+bool op_cursor_ends_segment(const op_cursor *cursor);
 
 /* How many records begin before byte `at` of the frames. */
-uint64_t frames_before(ex_bytes frames, size_t at);
+uint64_t op_frames_before(ex_bytes frames, size_t at);
 
 /* How many records the pack claims to have: never more than its bytes can hold. False: it makes no
  * sense. */
-bool pack_records(ex_bytes pack, uint64_t *records);
+bool op_pack_records(ex_bytes pack, uint64_t *records);
 
 /* Bytes of the segment that a part makes. */
-size_t segment_size(const record_part *part, size_t name_size);
+size_t op_segment_size(const op_part *part, size_t name_size);
 
 /* Writes that segment; answers its end. `first`: the number of the part's first record in its file. */
-uint8_t *segment_put(uint8_t *to, const record_part *part, ex_bytes name, uint64_t first);
+uint8_t *op_segment_put(uint8_t *to, const op_part *part, ex_bytes name, uint64_t first);
 
 /* Writes a segment of frames that there are; answers its end. */
-uint8_t *segment_copy(uint8_t *to, const pack_segment *segment);
+uint8_t *op_segment_copy(uint8_t *to, const op_segment *segment);
 
 #endif

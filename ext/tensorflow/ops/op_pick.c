@@ -33,25 +33,25 @@ static int64_t epoch_number(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
     const uint64_t moment = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-    philox dice = philox_new(moment, (uint64_t)getpid() << 32 ^ atomic_fetch_add(&begun, 1));
-    const uint64_t high = philox_next(&dice);
-    return (int64_t)((high << 32 | philox_next(&dice)) & INT64_MAX);
+    op_philox dice = op_philox_new(moment, (uint64_t)getpid() << 32 ^ atomic_fetch_add(&begun, 1));
+    const uint64_t high = op_philox_next(&dice);
+    return (int64_t)((high << 32 | op_philox_next(&dice)) & INT64_MAX);
 }
 
 /* The seeds with which an iterator of a shuffle begins: each takes the next two numbers of the dataset's
  * generator. `key` are the first numbers that TensorFlow draws from the seeds which are sought. */
-static bool find_seeds(kernel_call *now, const int64_t *seeds, const int64_t *key, int64_t *found) {
+static bool find_seeds(op_call *call, const int64_t *seeds, const int64_t *key, int64_t *found) {
     found[0] = seeds[SEED];
     found[1] = seeds[SEED2];
     if (!seeds[AGAIN]) return true;
-    philox parent = philox_new((uint64_t)seeds[SEED], (uint64_t)seeds[SEED2]);
+    op_philox parent = op_philox_new((uint64_t)seeds[SEED], (uint64_t)seeds[SEED2]);
     for (int epoch = 0; epoch < MOST_EPOCHS; epoch++) {
-        found[0] = philox_next(&parent);
-        found[1] = philox_next(&parent);
-        philox child = philox_new((uint64_t)found[0], (uint64_t)found[1]);
-        if (philox_next(&child) == key[0] && philox_next(&child) == key[1]) return true;
+        found[0] = op_philox_next(&parent);
+        found[1] = op_philox_next(&parent);
+        op_philox child = op_philox_new((uint64_t)found[0], (uint64_t)found[1]);
+        if (op_philox_next(&child) == key[0] && op_philox_next(&child) == key[1]) return true;
     }
-    return fail(&now->why, TF_INVALID_ARGUMENT,
+    return fail(&call->why, TF_INVALID_ARGUMENT,
                 "no epoch of the seeds %" PRId64 " and %" PRId64 " begins with %" PRId64,
                 seeds[SEED], seeds[SEED2], key[0]);
 }
@@ -74,9 +74,9 @@ static int compare_names(const void *a, const void *b) {
 }
 
 /* The numbers of some names among all of them. */
-static bool number_names(kernel_call *now, name_list names, name_list all, int64_t *numbers) {
+static bool number_names(op_call *call, name_list names, name_list all, int64_t *numbers) {
     named_file *sorted = calloc((size_t)all.count + 1, sizeof *sorted);
-    if (sorted == NULL) return fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (sorted == NULL) return fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     for (int64_t i = 0; i < all.count; i++) sorted[i] = (named_file){&all.all[i], i};
     qsort(sorted, (size_t)all.count, sizeof *sorted, compare_names);
     bool good = true;
@@ -85,7 +85,7 @@ static bool number_names(kernel_call *now, name_list names, name_list all, int64
         const named_file *found =
             bsearch(&wanted, sorted, (size_t)all.count, sizeof *sorted, compare_names);
         good = found != NULL ||
-               fail(&now->why, TF_INVALID_ARGUMENT,
+               fail(&call->why, TF_INVALID_ARGUMENT,
                     "the dataset of file names gave a name that it had not when the pipeline was "
                     "made, as name %" PRId64 "; make the pipeline anew",
                     i);
@@ -95,31 +95,32 @@ static bool number_names(kernel_call *now, name_list names, name_list all, int64
     return good;
 }
 
-static void output_epoch(kernel_call *now, name_list names, name_list all, const int64_t *seeds,
+static void output_epoch(op_call *call, name_list names, name_list all, const int64_t *seeds,
                          const int64_t *key) {
     /* one empty name: what comes when there are no more epochs */
     const bool none = names.count == 1 && tf.StringGetSize(&names.all[0]) == 0;
     const int64_t files = none ? 0 : names.count > 0 ? names.count : all.count;
-    int64_t *epoch = output_numbers(now, 0, EPOCH_FILES + files);
+    int64_t *epoch = op_output_numbers(call, 0, EPOCH_FILES + files);
     if (epoch == NULL) return;
     epoch[EPOCH_ID] = none ? -1 : epoch_number();
     epoch[EPOCH_SEED] = epoch[EPOCH_SEED2] = 0;
     for (int64_t i = 0; i < files; i++) epoch[EPOCH_FILES + i] = i;
-    if (none || (names.count > 0 && !number_names(now, names, all, epoch + EPOCH_FILES))) return;
-    find_seeds(now, seeds, key, epoch + EPOCH_SEED);
+    if (none || (names.count > 0 && !number_names(call, names, all, epoch + EPOCH_FILES))) return;
+    find_seeds(call, seeds, key, epoch + EPOCH_SEED);
 }
 
-void begin_epoch(void *kernel, TF_OpKernelContext *context) {
+void op_begin_epoch(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
-    kernel_call now;
+    op_call call;
     name_list names, all;
     const int64_t *seeds = NULL, *key = NULL;
-    if (call_begin(&now, context, BEGIN_INPUT_COUNT) &&
-        input_strings(&now, NAMES, &names.all, &names.count) &&
-        input_strings(&now, ALL_NAMES, &all.all, &all.count) &&
-        input_numbers(&now, SEEDS, SEED_COUNT, &seeds) && input_numbers(&now, KEY, KEY_COUNT, &key))
-        output_epoch(&now, names, all, seeds, key);
-    call_end(&now);
+    if (op_call_begin(&call, context, BEGIN_INPUT_COUNT) &&
+        op_input_strings(&call, NAMES, &names.all, &names.count) &&
+        op_input_strings(&call, ALL_NAMES, &all.all, &all.count) &&
+        op_input_numbers(&call, SEEDS, SEED_COUNT, &seeds) &&
+        op_input_numbers(&call, KEY, KEY_COUNT, &key))
+        output_epoch(&call, names, all, seeds, key);
+    op_call_end(&call);
 }
 
 /* --- TfioStorePickRecords ----------------------------------------------------------------------- */
@@ -141,7 +142,7 @@ enum { MAX_ORDERS = 4, TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
 typedef struct {
     int64_t id, next_batch;
-    record_order *order;
+    op_order *order;
 } kept_order;
 
 typedef struct {
@@ -149,58 +150,59 @@ typedef struct {
     kept_order kept[MAX_ORDERS]; /* the last one used first */
 } pick_kernel;
 
-void *pick_new(TF_OpKernelConstruction *context) {
+void *op_pick_new(TF_OpKernelConstruction *context) {
     (void)context;
     pick_kernel *of = calloc(1, sizeof *of);
     if (of != NULL) pthread_mutex_init(&of->lock, NULL);
     return of;
 }
 
-void pick_delete(void *kernel) {
+void op_pick_delete(void *kernel) {
     pick_kernel *of = kernel;
     if (of == NULL) return;
-    for (int i = 0; i < MAX_ORDERS; i++) order_delete(of->kept[i].order);
+    for (int i = 0; i < MAX_ORDERS; i++) op_order_delete(of->kept[i].order);
     pthread_mutex_destroy(&of->lock);
     free(of);
 }
 
 typedef struct {
-    order_plan plan;
+    op_order_plan plan;
     const int64_t *sizes;
     int64_t number, batch, id; /* `number` has the mark */
 } pick_request;
 
-static bool input_pick(kernel_call *now, pick_request *asked) {
+static bool input_pick(op_call *call, pick_request *asked) {
     const int64_t *number = NULL, *epoch = NULL, *table = NULL, *spans = NULL;
     int64_t length = 0, span_rows = 0;
-    if (!input_numbers(now, BATCH, 1, &number) || !input_rows(now, EPOCH, 1, &epoch, &length) ||
-        !input_rows(now, PICK_TABLE, TABLE_COLUMNS, &table, &asked->plan.blocks) ||
-        !input_rows(now, PICK_SPANS, SPAN_COLUMNS, &spans, &span_rows) ||
-        !input_numbers(now, PICK_SIZES, SIZE_COUNT, &asked->sizes))
+    if (!op_input_numbers(call, BATCH, 1, &number) ||
+        !op_input_rows(call, EPOCH, 1, &epoch, &length) ||
+        !op_input_rows(call, PICK_TABLE, TABLE_COLUMNS, &table, &asked->plan.blocks) ||
+        !op_input_rows(call, PICK_SPANS, SPAN_COLUMNS, &spans, &span_rows) ||
+        !op_input_numbers(call, PICK_SIZES, SIZE_COUNT, &asked->sizes))
         return false;
     const int64_t size = asked->sizes[BATCH_SIZE], batches = asked->sizes[BATCHES];
     if (length < EPOCH_FILES || span_rows != asked->plan.blocks || size < 1 || batches < 1 ||
         size > MOST_PICKED || batches > MOST_PICKED / size)
-        return fail(&now->why, TF_INVALID_ARGUMENT, "such an epoch makes no sense");
+        return fail(&call->why, TF_INVALID_ARGUMENT, "such an epoch makes no sense");
     asked->number = number[0];
-    asked->batch = marked_group(number[0]);
+    asked->batch = op_marked_group(number[0]);
     asked->id = epoch[EPOCH_ID];
-    asked->plan = (order_plan){.table = (const block_row *)(const void *)table,
-                               .spans = (const span_row *)(const void *)spans,
-                               .blocks = asked->plan.blocks,
-                               .table_files = asked->sizes[FILES_KNOWN],
-                               .files = epoch + EPOCH_FILES,
-                               .file_count = length - EPOCH_FILES,
-                               .cycle = asked->sizes[CYCLE],
-                               .block_length = asked->sizes[BLOCK_LENGTH],
-                               .buffer = asked->sizes[BUFFER],
-                               .seed = (uint64_t)epoch[EPOCH_SEED],
-                               .seed2 = (uint64_t)epoch[EPOCH_SEED2]};
+    asked->plan = (op_order_plan){.table = (const op_block_row *)(const void *)table,
+                                  .spans = (const op_span *)(const void *)spans,
+                                  .blocks = asked->plan.blocks,
+                                  .table_files = asked->sizes[FILES_KNOWN],
+                                  .files = epoch + EPOCH_FILES,
+                                  .file_count = length - EPOCH_FILES,
+                                  .cycle = asked->sizes[CYCLE],
+                                  .block_length = asked->sizes[BLOCK_LENGTH],
+                                  .buffer = asked->sizes[BUFFER],
+                                  .seed = (uint64_t)epoch[EPOCH_SEED],
+                                  .seed2 = (uint64_t)epoch[EPOCH_SEED2]};
     return true;
 }
 
 /* Takes the order that stands before the batch out of the kernel, or makes it. */
-static kept_order take_order(pick_kernel *of, kernel_call *now, const pick_request *asked) {
+static kept_order take_order(pick_kernel *of, op_call *call, const pick_request *asked) {
     kept_order found = {asked->id, 0, NULL};
     pthread_mutex_lock(&of->lock);
     for (int i = 0; i < MAX_ORDERS && found.order == NULL; i++)
@@ -210,7 +212,7 @@ static kept_order take_order(pick_kernel *of, kernel_call *now, const pick_reque
             of->kept[i].order = NULL;
         }
     pthread_mutex_unlock(&of->lock);
-    if (found.order == NULL) found.order = order_new(now, &asked->plan);
+    if (found.order == NULL) found.order = op_order_new(call, &asked->plan);
     return found;
 }
 
@@ -219,29 +221,29 @@ static void keep_order(pick_kernel *of, kept_order order) {
     int free_place = MAX_ORDERS - 1;
     for (int i = 0; i < MAX_ORDERS; i++)
         if (of->kept[i].order == NULL) free_place = i;
-    record_order *surplus = of->kept[free_place].order;
+    op_order *surplus = of->kept[free_place].order;
     memmove(&of->kept[1], &of->kept[0], (size_t)free_place * sizeof of->kept[0]);
     of->kept[0] = order;
     pthread_mutex_unlock(&of->lock);
-    order_delete(surplus);
+    op_order_delete(surplus);
 }
 
 static void pass_batches(kept_order *order, const pick_request *asked) {
-    record_pick passed;
+    op_pick passed;
     for (; order->next_batch < asked->batch; order->next_batch++)
         for (int64_t i = 0; i < asked->sizes[BATCH_SIZE]; i++)
-            if (!order_next(order->order, &asked->plan, &passed)) return;
+            if (!op_order_next(order->order, &asked->plan, &passed)) return;
 }
 
 /* One row, of `width` numbers. Blocks that nobody needed before go to `fresh`. False: the end. */
 static bool pick_batch(const pick_request *asked, kept_order *order, int64_t *row, int64_t width,
                        int64_t *fresh, int64_t *fresh_count) {
     int64_t count = 2;
-    record_pick next;
+    op_pick next;
     const bool more = order->next_batch < asked->sizes[ALL_BATCHES];
-    for (; more && count < width && order_next(order->order, &asked->plan, &next); count++) {
+    for (; more && count < width && op_order_next(order->order, &asked->plan, &next); count++) {
         row[count] = (int64_t)next.block << 32 | next.index;
-        if (order_touch(order->order, next.block)) fresh[(*fresh_count)++] = next.block;
+        if (op_order_touch(order->order, next.block)) fresh[(*fresh_count)++] = next.block;
     }
     const bool any = count > 2;
     row[0] = any ? (order->next_batch << MARK_BITS) | (asked->number & UINT32_MAX) : -1;
@@ -252,49 +254,49 @@ static bool pick_batch(const pick_request *asked, kept_order *order, int64_t *ro
 }
 
 /* The marked numbers of blocks: of so many bytes at most, since who reads them has only so much room. */
-static void output_fresh(kernel_call *now, const pick_request *asked, const int64_t *fresh,
+static void output_fresh(op_call *call, const pick_request *asked, const int64_t *fresh,
                          int64_t count) {
     int64_t nbytes = 0, some = 0;
     for (; some < count; some++) {
-        const block_row *row = &asked->plan.table[fresh[some]];
+        const op_block_row *row = &asked->plan.table[fresh[some]];
         nbytes += row->raw_stop - row->raw_start;
         if (some > 0 && nbytes > asked->sizes[MOST_FRESH_BYTES]) break;
     }
-    int64_t *begun = output_numbers(now, 1, some);
+    int64_t *begun = op_output_numbers(call, 1, some);
     for (int64_t i = 0; begun != NULL && i < some; i++)
         begun[i] = fresh[i] << MARK_BITS | (asked->number & UINT32_MAX);
 }
 
-static void output_batches(kernel_call *now, const pick_request *asked, kept_order *order) {
+static void output_batches(op_call *call, const pick_request *asked, kept_order *order) {
     const int64_t rows = order == NULL ? 1 : asked->sizes[BATCHES];
     const int64_t dims[2] = {rows, 2 + asked->sizes[BATCH_SIZE]};
-    int64_t *wanted = output_tensor(now, 0, TF_INT64, dims, 2), fresh_count = 0;
+    int64_t *wanted = op_output_tensor(call, 0, TF_INT64, dims, 2), fresh_count = 0;
     int64_t *fresh = malloc((size_t)(rows * dims[1]) * sizeof *fresh);
-    if (fresh == NULL) fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (fresh == NULL) fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     if (wanted != NULL && fresh != NULL) {
         for (int64_t i = 0; i < rows * dims[1]; i++) wanted[i] = -1;
         for (int64_t i = 0; i < rows && order != NULL; i++)
             if (!pick_batch(asked, order, wanted + i * dims[1], dims[1], fresh, &fresh_count))
                 break;
-        output_fresh(now, asked, fresh, fresh_count);
+        output_fresh(call, asked, fresh, fresh_count);
     }
     free(fresh);
 }
 
-void pick_records(void *kernel, TF_OpKernelContext *context) {
-    kernel_call now;
+void op_pick_records(void *kernel, TF_OpKernelContext *context) {
+    op_call call;
     pick_request asked;
-    if (call_begin(&now, context, PICK_INPUT_COUNT) && input_pick(&now, &asked)) {
+    if (op_call_begin(&call, context, PICK_INPUT_COUNT) && input_pick(&call, &asked)) {
         kept_order order = {0};
         if (asked.batch < 0) {
-            output_batches(&now, &asked, NULL);
-        } else if ((order = take_order(kernel, &now, &asked)).order != NULL) {
+            output_batches(&call, &asked, NULL);
+        } else if ((order = take_order(kernel, &call, &asked)).order != NULL) {
             const bool restored = order.next_batch < asked.batch;
             pass_batches(&order, &asked);
-            if (restored) order_forget_touched(order.order);
-            output_batches(&now, &asked, &order);
+            if (restored) op_order_forget_touched(order.order);
+            output_batches(&call, &asked, &order);
             keep_order(kernel, order);
         }
     }
-    call_end(&now);
+    op_call_end(&call);
 }

@@ -18,68 +18,68 @@ enum { ATTEMPT = REQUEST_INPUT_COUNT, AWAIT_INPUT_COUNT };
 /* --- all spans ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const read_settings *settings;
+    const op_settings *settings;
     size_t lanes;
     size_t *bounds; /* of the lanes, in `runs` */
-    span_run *runs;
+    op_run *runs;
     size_t run_count; /* of the spans begun so far */
     bool *broken;     /* lanes … */
     failure *why;     /* … and what is wrong behind their good records */
 } blocks_reading;
 
 static void reading_release(blocks_reading *all) {
-    for (size_t i = 0; i < all->run_count; i++) run_release(&all->runs[i]);
+    for (size_t i = 0; i < all->run_count; i++) op_run_release(&all->runs[i]);
     free(all->bounds);
     free(all->runs);
     free(all->broken);
     free(all->why);
 }
 
-static bool count_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                       void *state) {
+static bool count_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
     size_t *spans = state;
-    (void)now, (void)asked, (void)span;
+    (void)call, (void)asked, (void)span;
     (*spans)++;
     return true;
 }
 
 /* Room for what the call asks for. Groups without lanes are one, all together. */
-static bool reading_begin(kernel_call *now, const blocks_request *asked, blocks_reading *all) {
+static bool reading_begin(op_call *call, const op_request *asked, blocks_reading *all) {
     size_t spans = 0;
     all->lanes = asked->lanes > 0 ? (size_t)asked->lanes : 1;
     if (asked->lanes > 0 && asked->wanted_rows > 1)
-        return fail(&now->why, TF_INVALID_ARGUMENT, "groups of lanes are wanted one by one");
-    if (!each_span(now, asked, count_span, &spans)) return false;
+        return fail(&call->why, TF_INVALID_ARGUMENT, "groups of lanes are wanted one by one");
+    if (!op_each_span(call, asked, count_span, &spans)) return false;
     all->bounds = calloc(all->lanes + 1, sizeof *all->bounds);
     all->runs = calloc(spans + 1, sizeof *all->runs);
     all->broken = calloc(all->lanes, sizeof *all->broken);
     all->why = calloc(all->lanes, sizeof *all->why);
     return (all->bounds && all->runs && all->broken && all->why) ||
-           fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+           fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* False, with now->why: what is behind the damage is not read. */
-static bool read_spans(kernel_call *now, const blocks_request *asked, blocks_reading *all,
-                       int64_t first, int64_t last) {
+/* False, with call->why: what is behind the damage is not read. */
+static bool read_spans(op_call *call, const op_request *asked, blocks_reading *all, int64_t first,
+                       int64_t last) {
     for (int64_t s = first; s < last; s++)
-        if (!run_read(now, asked, &asked->spans[s], all->settings, &all->runs[all->run_count++]))
+        if (!op_run_read(call, asked, &asked->spans[s], all->settings,
+                         &all->runs[all->run_count++]))
             return false;
     return true;
 }
 
 /* False: the call fails. With `partial`, damage ends only the lane that has it. */
-static bool read_lanes(kernel_call *now, const blocks_request *asked, blocks_reading *all) {
+static bool read_lanes(op_call *call, const op_request *asked, blocks_reading *all) {
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
         size_t lanes = 0;
-        const int64_t group = wanted_group(asked, i);
+        const int64_t group = op_wanted_group(asked, i);
         if (group < 0) continue;
-        const int64_t *bounds = group_lanes(asked, group, &lanes);
+        const int64_t *bounds = op_group_lanes(asked, group, &lanes);
         for (size_t lane = 0; lane < lanes && !all->broken[lane]; lane++) {
-            if (!read_spans(now, asked, all, bounds[lane], bounds[lane + 1])) {
+            if (!read_spans(call, asked, all, bounds[lane], bounds[lane + 1])) {
                 if (!all->settings->partial) return false;
                 all->broken[lane] = true;
-                all->why[lane] = now->why;
-                now->why.code = TF_OK;
+                all->why[lane] = call->why;
+                call->why.code = TF_OK;
             }
             all->bounds[lane + 1] = all->run_count;
         }
@@ -89,139 +89,139 @@ static bool read_lanes(kernel_call *now, const blocks_request *asked, blocks_rea
 
 /* The records as far as they are good, whose bytes `all` holds; with `partial`, damage behind some of
  * them goes to `late`. NULL: the call fails. */
-static record_list *read_all(kernel_call *now, const blocks_request *asked, blocks_reading *all,
-                             failure *late) {
+static op_records *read_all(op_call *call, const op_request *asked, blocks_reading *all,
+                            failure *late) {
     size_t stopped = all->lanes;
-    if (!read_lanes(now, asked, all)) return NULL;
-    record_list *records =
-        runs_join(all->runs, all->bounds, all->lanes, all->broken, &stopped, &now->why);
+    if (!read_lanes(call, asked, all)) return NULL;
+    op_records *records =
+        op_runs_join(all->runs, all->bounds, all->lanes, all->broken, &stopped, &call->why);
     if (records == NULL || stopped == all->lanes) return records;
-    *(records_count(records) > 0 ? late : &now->why) = all->why[stopped];
+    *(op_records_count(records) > 0 ? late : &call->why) = all->why[stopped];
     return records;
 }
 
 /* The records, shuffled if there is a seed, and what is wrong behind them. */
-static void output_read(kernel_call *now, record_list *records, const int64_t *seed,
+static void output_read(op_call *call, op_records *records, const int64_t *seed,
                         const failure *late) {
-    if (seed != NULL) records_shuffle(records, (uint64_t)*seed);
-    if (output_records(now, 0, records)) output_error(now, 1, late);
+    if (seed != NULL) op_records_shuffle(records, (uint64_t)*seed);
+    if (op_output_records(call, 0, records)) op_output_error(call, 1, late);
 }
 
 /* --- span by span ------------------------------------------------------------------------------- */
 
 typedef struct {
-    const read_settings *settings;
+    const op_settings *settings;
     int64_t expected; /* records that have still to come */
     bool raw;         /* all of them lie in local files, which are as long as their blocks claim */
     TF_TString *strings; /* from the next record on */
 } spans_copying;
 
-static bool expect_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                        void *state) {
+static bool expect_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
     spans_copying *all = state;
-    named_block named;
-    if (!input_block(now, asked, span, &named)) return false;
-    all->raw = all->raw && is_raw_local(named.url, named.codec, all->settings);
-    return add_claim(now, &all->expected, span_records(asked, span));
+    op_named_block named;
+    if (!op_input_block(call, asked, span, &named)) return false;
+    all->raw = all->raw && op_is_raw_local(named.url, named.codec, all->settings);
+    return op_add_claim(call, &all->expected, op_span_records(asked, span));
 }
 
-static bool copy_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                      void *state) {
+static bool copy_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
     spans_copying *all = state;
-    span_run next = {0};
-    const bool good = run_read(now, asked, span, all->settings, &next);
+    op_run next = {0};
+    const bool good = op_run_read(call, asked, span, all->settings, &next);
     const bool fits = good && next.found.count <= (size_t)all->expected;
     if (fits) {
-        part_copy(&next.found, all->strings);
+        op_part_copy(&next.found, all->strings);
         all->strings += next.found.count;
         all->expected -= (int64_t)next.found.count;
     }
-    run_release(&next);
-    return fits || !good || fail(&now->why, TF_INTERNAL, "more records came than were announced");
+    op_run_release(&next);
+    return fits || !good || fail(&call->why, TF_INTERNAL, "more records came than were announced");
 }
 
 /* Where all or nothing is wanted of raw local files, in the order of the spans, each span is copied
  * while it lies in the processor's cache, and the next one is read into the same memory. False: it is
  * not so, and nothing was done. */
-static bool copy_spans(kernel_call *now, const blocks_request *asked, const int64_t *seed,
-                       const read_settings *settings) {
+static bool copy_spans(op_call *call, const op_request *asked, const int64_t *seed,
+                       const op_settings *settings) {
     spans_copying all = {.settings = settings, .raw = true};
     failure none;
     none.code = TF_OK;
     if (asked->lanes > 0 || settings->partial || settings->skip_corrupt || seed != NULL)
         return false;
-    if (!each_span(now, asked, expect_span, &all)) return true;
+    if (!op_each_span(call, asked, expect_span, &all)) return true;
     if (!all.raw) return false;
-    all.strings = output_tensor(now, 0, TF_STRING, &all.expected, 1);
-    if (all.strings != NULL && each_span(now, asked, copy_span, &all)) output_error(now, 1, &none);
+    all.strings = op_output_tensor(call, 0, TF_STRING, &all.expected, 1);
+    if (all.strings != NULL && op_each_span(call, asked, copy_span, &all))
+        op_output_error(call, 1, &none);
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------ */
 
-void read_blocks(void *kernel, TF_OpKernelContext *context) {
-    kernel_call now;
-    blocks_request asked;
+void op_read_blocks(void *kernel, TF_OpKernelContext *context) {
+    op_call call;
+    op_request asked;
     blocks_reading all = {.settings = kernel};
     const int64_t *seed = NULL;
     failure late;
     late.code = TF_OK;
-    if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
-        input_option(&now, SEED_INPUT, &seed) && check_marks(&now, &asked, asked.wanted_rows) &&
-        !copy_spans(&now, &asked, seed, kernel) && reading_begin(&now, &asked, &all)) {
-        record_list *records = read_all(&now, &asked, &all, &late);
-        if (now.why.code == TF_OK) output_read(&now, records, seed, &late);
-        records_delete(records);
+    if (op_call_begin(&call, context, READ_INPUT_COUNT) && op_input_request(&call, &asked) &&
+        op_input_option(&call, SEED_INPUT, &seed) &&
+        op_check_marks(&call, &asked, asked.wanted_rows) &&
+        !copy_spans(&call, &asked, seed, kernel) && reading_begin(&call, &asked, &all)) {
+        op_records *records = read_all(&call, &asked, &all, &late);
+        if (call.why.code == TF_OK) output_read(&call, records, seed, &late);
+        op_records_delete(records);
     }
     reading_release(&all);
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* --- begin -------------------------------------------------------------------------------------- */
 
-static bool begin_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                       void *state) {
-    const read_settings *settings = state;
-    named_block named;
-    if (!input_block(now, asked, span, &named)) return false;
-    if (!is_raw_local(named.url, named.codec, settings)) lent_begin(&named.block, settings);
+static bool begin_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
+    const op_settings *settings = state;
+    op_named_block named;
+    if (!op_input_block(call, asked, span, &named)) return false;
+    if (!op_is_raw_local(named.url, named.codec, settings)) op_lent_begin(&named.block, settings);
     return true;
 }
 
-void begin_blocks(void *kernel, TF_OpKernelContext *context) {
-    kernel_call now;
-    blocks_request asked;
-    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && input_request(&now, &asked) &&
-        check_marks(&now, &asked, asked.wanted_rows) &&
-        each_span(&now, &asked, begin_span, kernel)) {
-        bool scalar = input_is_scalar(&now, WANTED);
-        int64_t *same = output_numbers(&now, 0, scalar ? -1 : asked.wanted_rows);
+void op_begin_blocks(void *kernel, TF_OpKernelContext *context) {
+    op_call call;
+    op_request asked;
+    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) && op_input_request(&call, &asked) &&
+        op_check_marks(&call, &asked, asked.wanted_rows) &&
+        op_each_span(&call, &asked, begin_span, kernel)) {
+        bool scalar = op_input_is_scalar(&call, WANTED);
+        int64_t *same = op_output_numbers(&call, 0, scalar ? -1 : asked.wanted_rows);
         if (same != NULL) memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
     }
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* --- await -------------------------------------------------------------------------------------- */
 
-static bool await_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                       void *state) {
-    const read_settings *settings = state;
-    named_block named;
-    if (!input_block(now, asked, span, &named)) return false;
-    return is_raw_local(named.url, named.codec, settings) || lent_await(&named.block, settings);
+static bool await_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
+    const op_settings *settings = state;
+    op_named_block named;
+    if (!op_input_block(call, asked, span, &named)) return false;
+    return op_is_raw_local(named.url, named.codec, settings) ||
+           op_lent_await(&named.block, settings);
 }
 
-void await_blocks(void *kernel, TF_OpKernelContext *context) {
-    kernel_call now;
-    blocks_request asked;
+void op_await_blocks(void *kernel, TF_OpKernelContext *context) {
+    op_call call;
+    op_request asked;
     const int64_t *attempt = NULL;
-    if (call_begin(&now, context, AWAIT_INPUT_COUNT) && input_request(&now, &asked) &&
-        check_marks(&now, &asked, asked.wanted_rows) && input_numbers(&now, ATTEMPT, 1, &attempt)) {
-        const bool here = each_span(&now, &asked, await_span, kernel);
-        int64_t *again = now.why.code == TF_OK ? output_numbers(&now, 0, -1) : NULL;
+    if (op_call_begin(&call, context, AWAIT_INPUT_COUNT) && op_input_request(&call, &asked) &&
+        op_check_marks(&call, &asked, asked.wanted_rows) &&
+        op_input_numbers(&call, ATTEMPT, 1, &attempt)) {
+        const bool here = op_each_span(&call, &asked, await_span, kernel);
+        int64_t *again = call.why.code == TF_OK ? op_output_numbers(&call, 0, -1) : NULL;
         if (again != NULL) *again = here ? -1 : (int64_t)(((uint64_t)attempt[0] + 1) & INT64_MAX);
     }
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
@@ -237,22 +237,22 @@ void await_blocks(void *kernel, TF_OpKernelContext *context) {
 enum { GROUP, BATCH, SEED, WANTED_COUNT };
 
 typedef struct {
-    read_settings *settings;
+    op_settings *settings;
     int64_t batch_size;
-    column_list columns; /* none: records as they are */
-    window_cache *shared;
-    held_epochs *held;
+    op_columns columns; /* none: records as they are */
+    op_windows *shared;
+    op_held *held;
 } examples_kernel;
 
 /* --- the kernel --------------------------------------------------------------------------------- */
 
-void examples_delete(void *kernel) {
+void op_examples_delete(void *kernel) {
     examples_kernel *of = kernel;
     if (of == NULL) return;
-    settings_delete(of->settings);
-    columns_release(&of->columns);
-    windows_delete(of->shared);
-    held_delete(of->held);
+    op_settings_delete(of->settings);
+    op_columns_release(&of->columns);
+    op_windows_delete(of->shared);
+    op_held_delete(of->held);
     free(of);
 }
 
@@ -260,10 +260,10 @@ static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
                           TF_Status *status) {
     size_t size = 0;
     failure why = {TF_OK, ""};
-    of->shared = windows_new();
-    of->held = held_new();
-    of->batch_size = (int64_t)size_attribute(context, "batch_size", status);
-    char *text = text_attribute(context, "columns", &size, status);
+    of->shared = op_windows_new();
+    of->held = op_held_new();
+    of->batch_size = (int64_t)op_size_attribute(context, "batch_size", status);
+    char *text = op_text_attribute(context, "columns", &size, status);
     if (tf.GetCode(status) != TF_OK) return;
     if (of->shared == NULL || of->held == NULL)
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
@@ -271,13 +271,13 @@ static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
         fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
     else if (of->settings->skip_corrupt) /* then nobody knows which records a batch has */
         fail(&why, TF_INVALID_ARGUMENT, "skip_corrupt is not for batches of known records");
-    if (!columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
+    if (!op_columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
         tf.SetStatus(status, why.code, why.message);
 }
 
-void *examples_new(TF_OpKernelConstruction *context) {
-    lent_forget(); /* a kernel is made when an iterator is */
-    read_settings *settings = settings_new(context);
+void *op_examples_new(TF_OpKernelConstruction *context) {
+    op_lent_forget(); /* a kernel is made when an iterator is */
+    op_settings *settings = op_settings_new(context);
     if (settings == NULL) return NULL; /* which was told */
     TF_Status *status = tf.NewStatus();
     examples_kernel *of = calloc(1, sizeof *of);
@@ -285,12 +285,12 @@ void *examples_new(TF_OpKernelConstruction *context) {
         of->settings = settings;
         examples_fill(of, context, status);
     } else {
-        settings_delete(settings);
+        op_settings_delete(settings);
         tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     }
     if (tf.GetCode(status) != TF_OK) {
         tf.OpKernelConstruction_Failure(context, status);
-        examples_delete(of);
+        op_examples_delete(of);
         of = NULL;
     }
     tf.DeleteStatus(status);
@@ -300,66 +300,64 @@ void *examples_new(TF_OpKernelConstruction *context) {
 /* --- outputs ------------------------------------------------------------------------------------ */
 
 /* Which record of which file does not parse. */
-static void fail_record(kernel_call *now, const blocks_request *asked, const record_window *of,
-                        const uint8_t *record, const decode_fault *fault) {
-    const span_row *span = NULL;
+static void fail_record(op_call *call, const op_request *asked, const op_window *of,
+                        const uint8_t *record, const op_fault *fault) {
+    const op_span *span = NULL;
     int64_t offset = 0;
-    named_block named;
+    op_named_block named;
     char place[MAX_NAME + 64] = "a record";
-    if (window_place(of, now, asked, record, &span, &offset) &&
-        input_block(now, asked, span, &named))
+    if (op_window_place(of, call, asked, record, &span, &offset) &&
+        op_input_block(call, asked, span, &named))
         snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
-    decode_fail(fault, place, &now->why);
+    op_fault_fail(fault, place, &call->why);
 }
 
-static void output_records_of(kernel_call *now, const examples_kernel *of,
-                              const blocks_request *asked, const record_window *from, size_t first,
-                              size_t count) {
-    const ex_bytes *records = records_all(window_records(from)) + first;
-    decode_fault fault;
-    if (!output_rows(now, &of->columns, records, count, &fault) && fault.status != EX_OK)
-        fail_record(now, asked, from, records[fault.record].data, &fault);
+static void output_records_of(op_call *call, const examples_kernel *of, const op_request *asked,
+                              const op_window *from, size_t first, size_t count) {
+    const ex_bytes *records = op_records_all(op_window_records(from)) + first;
+    op_fault fault;
+    if (!op_output_rows(call, &of->columns, records, count, &fault) && fault.status != EX_OK)
+        fail_record(call, asked, from, records[fault.record].data, &fault);
 }
 
 /* Records [first, last) of those that the window announces. */
-static void output_batch(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
-                         const record_window *from, int64_t first, int64_t last) {
-    const record_list *good = window_records(from);
-    int64_t count = good != NULL ? (int64_t)records_count(good) : 0;
+static void output_batch(op_call *call, const examples_kernel *of, const op_request *asked,
+                         const op_window *from, int64_t first, int64_t last) {
+    const op_records *good = op_window_records(from);
+    int64_t count = good != NULL ? (int64_t)op_records_count(good) : 0;
     if (last > count || good == NULL)
-        now->why = *window_damage(from);
+        call->why = *op_window_damage(from);
     else
-        output_records_of(now, of, asked, from, (size_t)first, (size_t)(last - first));
+        output_records_of(call, of, asked, from, (size_t)first, (size_t)(last - first));
 }
 
 /* --- the op ------------------------------------------------------------------------------------- */
 
-static void read_group(kernel_call *now, const examples_kernel *of, const blocks_request *asked) {
-    record_window *whole = window_new(now, asked, wanted_group(asked, GROUP));
+static void read_group(op_call *call, const examples_kernel *of, const op_request *asked) {
+    op_window *whole = op_window_new(call, asked, op_wanted_group(asked, GROUP));
     if (whole == NULL) return;
-    window_read(whole, now, asked, of->settings, NULL);
-    output_batch(now, of, asked, whole, 0, window_expected(whole));
-    window_delete(whole);
+    op_window_read(whole, call, asked, of->settings, NULL);
+    output_batch(call, of, asked, whole, 0, op_window_expected(whole));
+    op_window_delete(whole);
 }
 
-static void read_shuffled(kernel_call *now, const examples_kernel *of,
-                          const blocks_request *asked) {
-    int64_t group = wanted_group(asked, GROUP), batch = asked->wanted[BATCH], first = 0;
+static void read_shuffled(op_call *call, const examples_kernel *of, const op_request *asked) {
+    int64_t group = op_wanted_group(asked, GROUP), batch = asked->wanted[BATCH], first = 0;
     uint64_t seed = (uint64_t)asked->wanted[SEED];
-    shared_window *held = windows_take(of->shared, now, asked, group, seed, of->batch_size);
+    op_shared_window *held = op_windows_take(of->shared, call, asked, group, seed, of->batch_size);
     if (held == NULL) return;
-    record_window *from = windows_window(held);
-    int64_t expected = window_expected(from);
+    op_window *from = op_windows_window(held);
+    int64_t expected = op_window_expected(from);
     if (batch < 0 || __builtin_mul_overflow(batch, of->batch_size, &first) || first >= expected) {
-        fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group,
+        fail(&call->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group,
              batch);
     } else {
-        window_read(from, now, asked, of->settings, &seed);
+        op_window_read(from, call, asked, of->settings, &seed);
         int64_t left = expected - first;
-        output_batch(now, of, asked, from, first,
+        output_batch(call, of, asked, from, first,
                      first + (left < of->batch_size ? left : of->batch_size));
     }
-    windows_give(of->shared, held);
+    op_windows_give(of->shared, held);
 }
 
 /* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
@@ -368,50 +366,52 @@ enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
 enum { WINDOWS, PER_WINDOW, IN_LAST, WINDOW_MARK, SIZE_COUNT };
 
 /* [window, batch, seed] for each batch of a window, whose number has a mark. */
-void window_rows(void *kernel, TF_OpKernelContext *context) {
+void op_window_rows(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
-    kernel_call now;
+    op_call call;
     const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
-    if (call_begin(&now, context, WINDOW_INPUT_COUNT) && input_numbers(&now, WINDOW, 1, &window) &&
-        input_numbers(&now, WINDOW_SEED, 1, &seed) &&
-        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
-        check_mark(&now, window[0], sizes[WINDOW_MARK])) {
-        const int64_t number = marked_group(window[0]);
+    if (op_call_begin(&call, context, WINDOW_INPUT_COUNT) &&
+        op_input_numbers(&call, WINDOW, 1, &window) &&
+        op_input_numbers(&call, WINDOW_SEED, 1, &seed) &&
+        op_input_numbers(&call, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
+        op_check_mark(&call, window[0], sizes[WINDOW_MARK])) {
+        const int64_t number = op_marked_group(window[0]);
         const bool whole = 0 <= number && number < sizes[WINDOWS];
         const bool last = whole && number == sizes[WINDOWS] - 1;
         const int64_t batches = sizes[last ? IN_LAST : PER_WINDOW];
         const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
-        int64_t *rows = dims[0] < 0 ? NULL : output_tensor(&now, 0, TF_INT64, dims, 2);
+        int64_t *rows = dims[0] < 0 ? NULL : op_output_tensor(&call, 0, TF_INT64, dims, 2);
         for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
             rows[WANTED_COUNT * i + GROUP] = window[0];
             rows[WANTED_COUNT * i + BATCH] = i;
             rows[WANTED_COUNT * i + SEED] = seed[0];
         }
-        if (rows == NULL && now.why.code == TF_OK)
-            fail(&now.why, TF_INVALID_ARGUMENT, "a window has no %" PRId64 " batches", dims[0]);
+        if (rows == NULL && call.why.code == TF_OK)
+            fail(&call.why, TF_INVALID_ARGUMENT, "a window has no %" PRId64 " batches", dims[0]);
     }
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* ------------------------------------------------------------------------------------------------ */
 
-void read_examples(void *kernel, TF_OpKernelContext *context) {
+void op_read_examples(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
-    kernel_call now;
-    blocks_request asked;
-    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
-        input_request(&now, &asked) && check_marks(&now, &asked, asked.wanted_rows > 0)) {
+    op_call call;
+    op_request asked;
+    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) &&
+        op_check_outputs(&call, &of->columns) && op_input_request(&call, &asked) &&
+        op_check_marks(&call, &asked, asked.wanted_rows > 0)) {
         bool whole = asked.wanted_rows == 1;
         if (!whole && asked.wanted_rows != WANTED_COUNT)
-            fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");
+            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");
         else if (asked.wanted[GROUP] < 0)
-            fail(&now.why, TF_OUT_OF_RANGE, "the end");
+            fail(&call.why, TF_OUT_OF_RANGE, "the end");
         else if (whole)
-            read_group(&now, of, &asked);
+            read_group(&call, of, &asked);
         else
-            read_shuffled(&now, of, &asked);
+            read_shuffled(&call, of, &asked);
     }
-    call_end(&now);
+    op_call_end(&call);
 }
 
 /* --- TfioStoreReadPicked ------------------------------------------------------------------------ */
@@ -419,52 +419,54 @@ void read_examples(void *kernel, TF_OpKernelContext *context) {
 enum { PICKED_BATCH, PICKED_EPOCH, PICKED };
 
 /* Which record does not parse: where it lies is found by reading its block once more. */
-static void fail_picked(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
-                        int64_t pick, const decode_fault *fault) {
+static void fail_picked(op_call *call, const examples_kernel *of, const op_request *asked,
+                        int64_t pick, const op_fault *fault) {
     const int64_t block = pick >> 32;
-    const span_row whole = {block, 0, asked->table[block].records};
-    span_run run = {0};
-    named_block named;
+    const op_span whole = {block, 0, asked->table[block].records};
+    op_run run = {0};
+    op_named_block named;
     char place[MAX_NAME + 64];
-    if (input_block(now, asked, &whole, &named) &&
-        run_read(now, asked, &whole, of->settings, &run) &&
+    if (op_input_block(call, asked, &whole, &named) &&
+        op_run_read(call, asked, &whole, of->settings, &run) &&
         (size_t)(pick & UINT32_MAX) < run.found.count) {
         const int64_t offset =
             asked->table[block].raw_start + run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
         snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
-        decode_fail(fault, place, &now->why);
+        op_fault_fail(fault, place, &call->why);
     }
-    run_release(&run);
+    op_run_release(&run);
 }
 
 /* A last batch may have fewer records than there is room for. */
-static size_t picked_count(const blocks_request *asked) {
+static size_t picked_count(const op_request *asked) {
     size_t count = 0;
     while ((int64_t)count < asked->wanted_rows - PICKED && asked->wanted[PICKED + count] >= 0)
         count++;
     return count;
 }
 
-void read_picked(void *kernel, TF_OpKernelContext *context) {
+void op_read_picked(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
-    kernel_call now;
-    blocks_request asked;
-    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
-        input_request(&now, &asked) && check_marks(&now, &asked, asked.wanted_rows > 0)) {
-        held_picks *taken = NULL;
+    op_call call;
+    op_request asked;
+    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) &&
+        op_check_outputs(&call, &of->columns) && op_input_request(&call, &asked) &&
+        op_check_marks(&call, &asked, asked.wanted_rows > 0)) {
+        op_held_picks *taken = NULL;
         const size_t count = picked_count(&asked);
         if (asked.wanted_rows > 0 && asked.wanted[PICKED_BATCH] < 0)
-            fail(&now.why, TF_OUT_OF_RANGE, "the end");
+            fail(&call.why, TF_OUT_OF_RANGE, "the end");
         else if (asked.wanted_rows <= PICKED)
-            fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
+            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
         else
-            taken = held_take(of->held, &now, &asked, of->settings, asked.wanted[PICKED_EPOCH],
-                              asked.wanted + PICKED, count);
-        decode_fault fault;
-        if (taken != NULL && !output_rows(&now, &of->columns, held_records(taken), count, &fault) &&
+            taken = op_held_take(of->held, &call, &asked, of->settings, asked.wanted[PICKED_EPOCH],
+                                 asked.wanted + PICKED, count);
+        op_fault fault;
+        if (taken != NULL &&
+            !op_output_rows(&call, &of->columns, op_held_records(taken), count, &fault) &&
             fault.status != EX_OK)
-            fail_picked(&now, of, &asked, asked.wanted[PICKED + fault.record], &fault);
-        held_give(taken);
+            fail_picked(&call, of, &asked, asked.wanted[PICKED + fault.record], &fault);
+        op_held_give(taken);
     }
-    call_end(&now);
+    op_call_end(&call);
 }

@@ -21,10 +21,10 @@
 #define st_mtim st_mtimespec
 #endif
 
-void (*chunk_return_lent)(void *lender);
+void (*op_return_lent)(void *lender);
 
-bool chunk_take(chunk *bytes, size_t size, failure *why) {
-    *bytes = (chunk){0};
+bool op_chunk_take(op_chunk *bytes, size_t size, failure *why) {
+    *bytes = (op_chunk){0};
     bytes->memory = pool_take(size > 0 ? size : 1, &bytes->capacity);
     if (bytes->memory == NULL)
         return fail(why, TF_RESOURCE_EXHAUSTED, "out of memory: no room for %zu bytes", size);
@@ -33,13 +33,13 @@ bool chunk_take(chunk *bytes, size_t size, failure *why) {
     return true;
 }
 
-void chunk_release(chunk *bytes) {
+void op_chunk_release(op_chunk *bytes) {
     if (bytes->memory != NULL) pool_give(bytes->memory, bytes->capacity);
-    if (bytes->lender != NULL) chunk_return_lent(bytes->lender);
-    *bytes = (chunk){0};
+    if (bytes->lender != NULL) op_return_lent(bytes->lender);
+    *bytes = (op_chunk){0};
 }
 
-const char *local_path(const char *url) {
+const char *op_local_path(const char *url) {
     static const char scheme[] = "file:///";
     if (strncmp(url, scheme, sizeof scheme - 1) == 0)
         url += sizeof scheme - 2; /* keeps the path's own slash */
@@ -69,7 +69,7 @@ static bool fail_replaced(failure *why, const char *url) {
 }
 
 /* As `described` in tfio_store/storage/local.py does. */
-static void set_version(local_file *file, const struct stat *status) {
+static void set_version(op_file *file, const struct stat *status) {
     const uint64_t changed =
         (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
     snprintf(file->version, sizeof file->version, "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
@@ -94,7 +94,7 @@ static int open_elsewhere(const char *path, const char *version) {
     int found = -1;
     for (const struct dirent *entry; found < 0 && (entry = readdir(names)) != NULL;) {
         if (entry->d_ino != inode) continue;
-        local_file file = {0};
+        op_file file = {0};
         struct stat status;
         found = openat(dirfd(names), entry->d_name, READING);
         if (found < 0) continue;
@@ -107,12 +107,12 @@ static int open_elsewhere(const char *path, const char *version) {
     return found;
 }
 
-bool local_open(local_file *file, const char *url, const char *version, failure *why) {
+bool op_file_open(op_file *file, const char *url, const char *version, failure *why) {
     struct stat status;
     file->url = url;
-    file->descriptor = open(local_path(url), READING);
+    file->descriptor = open(op_local_path(url), READING);
     if (file->descriptor < 0 && errno == ENOENT && version[0] != '\0') {
-        file->descriptor = open_elsewhere(local_path(url), version);
+        file->descriptor = open_elsewhere(op_local_path(url), version);
         if (file->descriptor < 0) return fail_replaced(why, url);
     }
     if (file->descriptor < 0) return fail_errno(why, url, errno);
@@ -121,30 +121,31 @@ bool local_open(local_file *file, const char *url, const char *version, failure 
                 : S_ISFIFO(status.st_mode)            ? EINVAL
                                                       : 0;
     if (error != 0) {
-        local_close(file);
+        op_file_close(file);
         return fail_errno(why, url, error);
     }
     file->size = (uint64_t)status.st_size;
     set_version(file, &status);
     if (version[0] == '\0' || strcmp(version, file->version) == 0) return true;
-    local_close(file);
+    op_file_close(file);
     return fail_replaced(why, url);
 }
 
-bool local_unchanged(const local_file *file, failure *why) {
+bool op_file_unchanged(const op_file *file, failure *why) {
     struct stat status;
-    local_file now = *file;
+    op_file call = *file;
     if (fstat(file->descriptor, &status) != 0) return fail_errno(why, file->url, errno);
-    now.size = (uint64_t)status.st_size;
-    set_version(&now, &status);
-    return strcmp(now.version, file->version) == 0 || fail_replaced(why, file->url);
+    call.size = (uint64_t)status.st_size;
+    set_version(&call, &status);
+    return strcmp(call.version, file->version) == 0 || fail_replaced(why, file->url);
 }
 
-void local_close(local_file *file) { close(file->descriptor); }
+void op_file_close(op_file *file) { close(file->descriptor); }
 
-bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes, failure *why) {
+bool op_file_read(const op_file *file, uint64_t start, uint64_t stop, op_chunk *bytes,
+                  failure *why) {
     if (stop > file->size) stop = file->size;
-    if (!chunk_take(bytes, start < stop ? (size_t)(stop - start) : 0, why)) return false;
+    if (!op_chunk_take(bytes, start < stop ? (size_t)(stop - start) : 0, why)) return false;
     size_t done = 0;
     while (done < bytes->size) {
         ssize_t got = pread(file->descriptor, (uint8_t *)bytes->memory + done, bytes->size - done,
@@ -152,11 +153,11 @@ bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *by
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             int number = errno;
-            chunk_release(bytes);
+            op_chunk_release(bytes);
             return fail_errno(why, file->url, number);
         }
         if (got == 0) {
-            chunk_release(bytes);
+            op_chunk_release(bytes);
             return fail(why, TF_DATA_LOSS,
                         "%s: ends at byte %" PRIu64 ", and had %" PRIu64
                         " bytes when it was opened: it was cut meanwhile",
@@ -169,7 +170,7 @@ bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *by
 
 /* --- a part ----------------------------------------------------------------------------------- */
 
-static bool fail_fault(failure *why, const record_search *wanted, const tfrecord_cursor *at) {
+static bool fail_fault(failure *why, const op_search *wanted, const tfrecord_cursor *at) {
     int64_t offset = wanted->base + (int64_t)at->offset;
     if (at->fault == TFRECORD_TOO_LARGE)
         return fail(why, TF_RESOURCE_EXHAUSTED,
@@ -184,12 +185,10 @@ static bool fail_fault(failure *why, const record_search *wanted, const tfrecord
     return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url, reason, offset);
 }
 
-static bool is_known(const record_search *wanted) {
-    return wanted->whole && wanted->sums.behind >= 0;
-}
+static bool is_known(const op_search *wanted) { return wanted->whole && wanted->sums.behind >= 0; }
 
 /* Whether a block of so many bytes holds the records that its index tells of. */
-static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, size_t size,
+static bool is_as_told(const tfrecord_cursor *at, const op_search *wanted, size_t size,
                        failure *why) {
     if (!is_known(wanted)) return true;
     if (size < wanted->size)
@@ -207,15 +206,15 @@ static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, s
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-static bool make_table(record_part *found, size_t capacity, failure *why) {
-    if (!chunk_take(&found->table, 2 * capacity * sizeof(int64_t), why)) return false;
+static bool make_table(op_part *found, size_t capacity, failure *why) {
+    if (!op_chunk_take(&found->table, 2 * capacity * sizeof(int64_t), why)) return false;
     found->offsets = found->table.memory;
     found->lengths = found->offsets + capacity;
     return true;
 }
 
-bool part_search(record_part *found, const record_search *wanted, failure *why) {
-    const chunk *bytes = &found->bytes;
+bool op_part_search(op_part *found, const op_search *wanted, failure *why) {
+    const op_chunk *bytes = &found->bytes;
     /* No more fit, whatever anybody claims; and one, so that bytes too few for any are looked at. */
     size_t possible = bytes->size / TFRECORD_OVERHEAD + 1;
     size_t skip = least(wanted->skip, possible), take = least(wanted->take, possible);
@@ -242,22 +241,22 @@ bool part_search(record_part *found, const record_search *wanted, failure *why) 
     return false;
 }
 
-void part_release(record_part *found) {
-    chunk_release(&found->bytes);
-    chunk_release(&found->table);
+void op_part_release(op_part *found) {
+    op_chunk_release(&found->bytes);
+    op_chunk_release(&found->table);
     found->count = 0;
 }
 
 /* --- lists of records ------------------------------------------------------------------------- */
 
-struct record_list {
+struct op_records {
     size_t count, capacity;
     ex_bytes records[];
 };
 
-record_list *records_new(size_t records, failure *why) {
+op_records *op_records_new(size_t records, failure *why) {
     bool possible = records <= SIZE_MAX / 2 / sizeof(ex_bytes);
-    record_list *list = possible ? malloc(sizeof *list + records * sizeof(ex_bytes)) : NULL;
+    op_records *list = possible ? malloc(sizeof *list + records * sizeof(ex_bytes)) : NULL;
     if (list == NULL) {
         fail(why, TF_RESOURCE_EXHAUSTED, "out of memory: no room for %zu records", records);
         return NULL;
@@ -267,7 +266,7 @@ record_list *records_new(size_t records, failure *why) {
     return list;
 }
 
-bool records_add(record_list *list, const record_part *found, failure *why) {
+bool op_records_add(op_records *list, const op_part *found, failure *why) {
     if (found->count > list->capacity - list->count)
         return fail(why, TF_INTERNAL, "more records came than were announced");
     const uint8_t *bytes = found->bytes.data;
@@ -277,7 +276,7 @@ bool records_add(record_list *list, const record_part *found, failure *why) {
     return true;
 }
 
-bool records_put(record_list *list, ex_bytes record) {
+bool op_records_put(op_records *list, ex_bytes record) {
     if (list->count == list->capacity) return false;
     list->records[list->count++] = record;
     return true;
@@ -291,7 +290,7 @@ static uint64_t next_random(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-void records_shuffle(record_list *list, uint64_t seed) {
+void op_records_shuffle(op_records *list, uint64_t seed) {
     /* Fisher and Yates. The top 32 bits times n, over 2^32, is a number below n. */
     for (size_t left = list->count; left > 1; left--) {
         size_t other = (size_t)((next_random(&seed) >> 32) * left >> 32);
@@ -301,21 +300,21 @@ void records_shuffle(record_list *list, uint64_t seed) {
     }
 }
 
-size_t records_count(const record_list *list) { return list->count; }
+size_t op_records_count(const op_records *list) { return list->count; }
 
-const ex_bytes *records_all(const record_list *list) { return list->records; }
+const ex_bytes *op_records_all(const op_records *list) { return list->records; }
 
-void part_copy(const record_part *found, TF_TString *strings) {
+void op_part_copy(const op_part *found, TF_TString *strings) {
     for (size_t i = 0; i < found->count; i++)
         tf.StringCopy(&strings[i], (const char *)found->bytes.data + found->offsets[i],
                       (size_t)found->lengths[i]);
 }
 
-void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings) {
+void op_strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings) {
     for (size_t i = 0; i < count; i++) {
         if (i + STRINGS_AHEAD < count) __builtin_prefetch(bytes[i + STRINGS_AHEAD].data);
         tf.StringCopy(&strings[i], (const char *)bytes[i].data, bytes[i].size);
     }
 }
 
-void records_delete(record_list *list) { free(list); }
+void op_records_delete(op_records *list) { free(list); }

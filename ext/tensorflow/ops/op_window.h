@@ -9,29 +9,29 @@
 
 #include "tensorflow/ops/op_blocks.h"
 
-typedef struct record_window record_window;
+typedef struct op_window op_window;
 
 /* The window of a group, of which nothing is read. NULL: the group makes no sense, or no memory. */
-record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t group);
+op_window *op_window_new(op_call *call, const op_request *asked, int64_t group);
 
 /* Reads what nobody has read yet, and waits for the rest. With `seed` the records are shuffled. */
-void window_read(record_window *of, kernel_call *now, const blocks_request *asked,
-                 const read_settings *settings, const uint64_t *seed);
+void op_window_read(op_window *of, op_call *call, const op_request *asked,
+                    const op_settings *settings, const uint64_t *seed);
 
 /* Records that its spans announce. */
-int64_t window_expected(const record_window *of);
+int64_t op_window_expected(const op_window *of);
 
 /* Once it is read: the records as far as they are good, NULL if there was no memory … */
-const record_list *window_records(const record_window *of);
+const op_records *op_window_records(const op_window *of);
 /* … and what is wrong behind them (TF_OK: nothing). */
-const failure *window_damage(const record_window *of);
+const failure *op_window_damage(const op_window *of);
 
 /* Where a record of it lies: a span of the request, and the offset in the uncompressed stream. */
-bool window_place(const record_window *of, kernel_call *now, const blocks_request *asked,
-                  const uint8_t *record, const span_row **span, int64_t *offset);
+bool op_window_place(const op_window *of, op_call *call, const op_request *asked,
+                     const uint8_t *record, const op_span **span, int64_t *offset);
 
 /* NULL is no window. */
-void window_delete(record_window *of);
+void op_window_delete(op_window *of);
 
 /* --- the windows of a kernel ------------------------------------------------------------------ */
 
@@ -43,21 +43,21 @@ void window_delete(record_window *of);
 
 enum { MAX_WINDOWS = 4 };
 
-typedef struct window_cache window_cache;
-typedef struct shared_window shared_window;
+typedef struct op_windows op_windows;
+typedef struct op_shared_window op_shared_window;
 
 /* NULL when out of memory. */
-window_cache *windows_new(void);
+op_windows *op_windows_new(void);
 
 /* No call may hold a window. NULL is no windows. */
-void windows_delete(window_cache *all);
+void op_windows_delete(op_windows *all);
 
-/* The window of a group shuffled by `seed`, held until `windows_give`; `taking` of its records are used
+/* The window of a group shuffled by `seed`, held until `op_windows_give`; `taking` of its records are used
  * up by this. NULL: it could not be had. */
-shared_window *windows_take(window_cache *all, kernel_call *now, const blocks_request *asked,
-                            int64_t group, uint64_t seed, int64_t taking);
-void windows_give(window_cache *all, shared_window *held);
+op_shared_window *op_windows_take(op_windows *all, op_call *call, const op_request *asked,
+                                  int64_t group, uint64_t seed, int64_t taking);
+void op_windows_give(op_windows *all, op_shared_window *held);
 
-record_window *windows_window(shared_window *held);
+op_window *op_windows_window(op_shared_window *held);
 
 #endif
