@@ -5,17 +5,16 @@ PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("inc
 
 CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/*.c)
 EXAMPLE_C := $(wildcard ext/example/example_*.c)
-BLOCKS_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
+RECORDS_C := ext/tensorflow/failure.c ext/tensorflow/ops/op_records.c $(CORE_C)
 
 core_C := $(wildcard tests/c/*.c) $(CORE_C)
 filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/,failure.c gate.c) \
-	$(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c)
-lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c $(BLOCKS_C)
-WINDOWS_C := ext/tensorflow/call.c \
-	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)
+	$(addprefix ext/tensorflow/filesystem/,cache.c reader.c)
+lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/op_lent.c $(RECORDS_C)
+WINDOWS_C := $(addprefix ext/tensorflow/ops/,op_call.c op_blocks.c op_lent.c op_window.c) $(RECORDS_C)
 windows_C := tests/c_tensorflow/windows.c $(WINDOWS_C)
 lanes_C := tests/c_tensorflow/lanes.c $(WINDOWS_C)
-held_C := tests/c_tensorflow/held.c $(addprefix ext/tensorflow/ops/,held.c slots.c) $(WINDOWS_C)
+held_C := tests/c_tensorflow/held.c ext/tensorflow/ops/op_held.c $(WINDOWS_C)
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 
@@ -27,8 +26,7 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
 
-# gil.c needs Python's headers, which Zig does not bring.
-MACOS_C := $(filter-out %/gil.c,$(filter ext/%.c,$(EXT_FILES)))
+MACOS_C := $(filter ext/%.c,$(EXT_FILES))
 
 # Static, so that another Linux, or an emulator, runs them as they are.
 build/core-aarch64 build/core-x86_64: build/core-%: $(core_C) $(HEADERS) | .venv-wheels/.ready
@@ -36,12 +34,11 @@ build/core-aarch64 build/core-x86_64: build/core-%: $(core_C) $(HEADERS) | .venv
 	.venv-wheels/bin/python -m ziglang cc -target $*-linux-musl -static $(STRICT) -O1 -Iext $(filter %.c,$^) -o $@ -pthread
 
 fuzz-scan_C := $(CORE_C)
-fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c pack.c) $(BLOCKS_C)
-fuzz-pack_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,cut.c packed.c pack.c records.c)
+fuzz-file_C := $(addprefix ext/tensorflow/ops/,op_stream.c op_pack.c) $(RECORDS_C)
+fuzz-pack_C := ext/tensorflow/ops/op_pack.c $(RECORDS_C)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
-fuzz-decode_C := ext/tensorflow/failure.c ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
-	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c steps.c tiles.c values.c)
+fuzz-decode_C := $(addprefix ext/tensorflow/ops/,op_call.c op_columns.c op_decode.c) $(EXAMPLE_C) $(RECORDS_C)
 FUZZERS := $(addprefix build/fuzz-,scan file pack example example-write decode)
 
 # Windows and chunks so small that short files cross many; system calls that the target plays.

@@ -12,9 +12,8 @@
 
 #include "tensorflow/filesystem/cache.h"
 #include "tensorflow/gate.h"
-#include "tensorflow/filesystem/gil.h"
 #include "tensorflow/filesystem/host.h"
-#include "tensorflow/filesystem/reader.h"
+#include "tensorflow/filesystem/files.h"
 #include "tensorflow/abi.h"
 
 enum { READERS = 16, FETCHERS = 6, OBJECTS = 5, QUEUE = 4096 };
@@ -84,8 +83,8 @@ static void *fetcher(void *number) {
 
 /* ---- the host ---- */
 
-void *fs_gil_release(void) { return NULL; }
-void fs_gil_restore(void *released) { (void)released; }
+void *host_release_gil(void) { return NULL; }
+void host_restore_gil(void *released) { (void)released; }
 
 void *host_open_reader(const char *path, fs_snapshot *snapshot, failure *error) {
     (void)error;

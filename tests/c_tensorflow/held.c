@@ -5,23 +5,23 @@ enum { BLOCKS = 60, RECORDS = 50, BATCH = 25, THREADS = 8, EPOCHS = 6 };
 enum { ALL_RECORDS = BLOCKS * RECORDS, BATCHES = ALL_RECORDS / BATCH };
 enum { REFUSED = 22, DAMAGED = 37, FROM = 20 };
 
-#include "tensorflow/ops/held.h"
+#include "tensorflow/ops/op_held.h"
 #include "stand_in.h"
 #include "tensors.h"
 
-static block_row table[BLOCKS];
+static op_block_row table[BLOCKS];
 static TF_TString url, codec, version;
 static TF_Tensor names[3] = {{TF_STRING, 1, {1}, &url},
                              {TF_STRING, 1, {1}, &codec},
                              {TF_STRING, 1, {1}, &version}};
 static int64_t picks[EPOCHS][ALL_RECORDS];
-static held_epochs *all;
+static op_held *all;
 static atomic_int next_batch, seen[ALL_RECORDS];
 
-static void begin_call(kernel_call *now, blocks_request *asked) {
-    memset(now, 0, sizeof *now);
-    for (int i = FILES; i <= VERSIONS; i++) now->inputs[i] = &names[i - FILES];
-    *asked = (blocks_request){.table = table, .table_rows = BLOCKS, .files = 1};
+static void begin_call(op_call *call, op_request *asked) {
+    memset(call, 0, sizeof *call);
+    for (int i = FILES; i <= VERSIONS; i++) call->inputs[i] = &names[i - FILES];
+    *asked = (op_request){.table = table, .table_rows = BLOCKS, .files = 1};
 }
 
 static bool is_good(int64_t pick) {
@@ -31,20 +31,20 @@ static bool is_good(int64_t pick) {
 
 /* A batch with a record that can't be had fails, and names why. */
 static void take_batch(int64_t epoch, const int64_t *batch) {
-    const read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
-    kernel_call now;
-    blocks_request asked;
+    const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
+    op_call call;
+    op_request asked;
     bool good = true;
-    begin_call(&now, &asked);
+    begin_call(&call, &asked);
     for (int i = 0; i < BATCH; i++) good = good && is_good(batch[i]);
-    held_picks *taken = held_take(all, &now, &asked, &settings, epoch, batch, BATCH);
-    CHECK((taken != NULL) == good && (now.why.code == TF_OK) == good);
+    op_held_picks *taken = op_held_take(all, &call, &asked, &settings, epoch, batch, BATCH);
+    CHECK((taken != NULL) == good && (call.why.code == TF_OK) == good);
     for (int i = 0; i < BATCH && taken != NULL; i++) {
-        const int number = atoi((const char *)held_records(taken)[i].data);
+        const int number = atoi((const char *)op_held_records(taken)[i].data);
         CHECK(number == (batch[i] >> 32) * RECORDS + (batch[i] & UINT32_MAX));
         seen[number]++;
     }
-    held_give(taken);
+    op_held_give(taken);
 }
 
 static void *work(void *argument) {
@@ -65,14 +65,14 @@ static void shuffle_picks(int64_t *epoch) {
 }
 
 static void check_refusals(void) {
-    const read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
+    const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
     const int64_t wrong[] = {-1, (int64_t)BLOCKS << 32, RECORDS};
-    kernel_call now;
-    blocks_request asked;
+    op_call call;
+    op_request asked;
     for (int i = 0; i < 3; i++) {
-        begin_call(&now, &asked);
-        CHECK(held_take(all, &now, &asked, &settings, 0, &wrong[i], 1) == NULL);
-        CHECK(now.why.code == TF_INVALID_ARGUMENT);
+        begin_call(&call, &asked);
+        CHECK(op_held_take(all, &call, &asked, &settings, 0, &wrong[i], 1) == NULL);
+        CHECK(call.why.code == TF_INVALID_ARGUMENT);
     }
 }
 
@@ -84,17 +84,17 @@ int main(void) {
     codec.opaque[0] = version.opaque[0] = (uintptr_t) "";
     for (int64_t b = 0; b < BLOCKS; b++) {
         const int64_t at = b * BLOCK_BYTES;
-        table[b] = (block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS, {0, -1}};
+        table[b] = (op_block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS, {0, -1}};
     }
     for (int e = 0; e < EPOCHS; e++) shuffle_picks(picks[e]);
-    all = held_new();
+    all = op_held_new();
     check_refusals();
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     /* what was taken before is read once more */
     take_batch(EPOCHS - 1, picks[EPOCHS - 1]);
-    held_delete(all);
-    lent_forget();
+    op_held_delete(all);
+    op_lent_forget();
     CHECK(lent_now == 0);
     for (int i = 0; i < ALL_RECORDS; i++) CHECK(seen[i] <= EPOCHS + 1);
     printf("%d batches\n", EPOCHS * BATCHES);

@@ -8,7 +8,7 @@ enum { REFUSED = 7, DAMAGED = 11, FROM = 40 };
 
 #include "stand_in.h"
 
-static void check_records(const record_part *whole, int64_t number, size_t skip, size_t take) {
+static void check_records(const op_part *whole, int64_t number, size_t skip, size_t take) {
     uint8_t expected[RECORD];
     for (size_t i = skip; i < skip + take && i < whole->count; i++) {
         fill_record(expected, number, (int64_t)i);
@@ -17,54 +17,56 @@ static void check_records(const record_part *whole, int64_t number, size_t skip,
     }
 }
 
-static block_request block_of(const char *url, int64_t number) {
-    return (block_request){.url = url,
-                           .codec = "",
-                           .version = "",
-                           .start = number * BLOCK_BYTES,
-                           .stop = (number + 1) * BLOCK_BYTES,
-                           .raw_start = number * BLOCK_BYTES,
-                           .raw_stop = (number + 1) * BLOCK_BYTES,
-                           .records = RECORDS,
-                           .sums = {0, -1}};
+static op_block block_of(const char *url, int64_t number) {
+    return (op_block){.url = url,
+                      .codec = "",
+                      .version = "",
+                      .start = number * BLOCK_BYTES,
+                      .stop = (number + 1) * BLOCK_BYTES,
+                      .raw_start = number * BLOCK_BYTES,
+                      .raw_stop = (number + 1) * BLOCK_BYTES,
+                      .records = RECORDS,
+                      .sums = {0, -1}};
 }
 
 static void *work(void *argument) {
     unsigned seed = *(unsigned *)argument;
-    read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
+    op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
     for (int round = 0; round < ROUNDS; round++) {
         int64_t number = rand_r(&seed) % BLOCKS;
         size_t skip = (size_t)rand_r(&seed) % RECORDS, take = (size_t)rand_r(&seed) % 16 + 1;
-        block_request asked = block_of("memory://block", number);
+        op_block asked = block_of("memory://block", number);
         failure why;
-        if (rand_r(&seed) % 3 == 0) lent_begin(&asked, &settings);
-        if (rand_r(&seed) % 3 == 0) lent_await(&asked, &settings);
-        if (rand_r(&seed) % 500 == 0) lent_forget();
-        lent_block *block = lent_take(&asked, &settings, (int64_t)take, &why);
+        if (rand_r(&seed) % 3 == 0) op_lent_begin(&asked, &settings);
+        if (rand_r(&seed) % 3 == 0) op_lent_await(&asked, &settings);
+        if (rand_r(&seed) % 500 == 0) op_lent_forget();
+        op_lent *block = op_lent_take(&asked, &settings, (int64_t)take, &why);
         CHECK((block == NULL) == (number == REFUSED));
         if (block == NULL) {
             CHECK(why.code == TF_UNAVAILABLE);
             continue;
         }
-        CHECK(lent_records(block)->count == (number == DAMAGED ? FROM : RECORDS));
-        CHECK((lent_damage(block)->code == TF_DATA_LOSS) == (number == DAMAGED));
-        check_records(lent_records(block), number, skip, take);
+        CHECK(op_lent_records(block)->count == (number == DAMAGED ? FROM : RECORDS));
+        CHECK((op_lent_damage(block)->code == TF_DATA_LOSS) == (number == DAMAGED));
+        check_records(op_lent_records(block), number, skip, take);
         if (rand_r(&seed) % 50 == 0) usleep(100);
-        lent_release(block);
+        op_lent_release(block);
     }
     return NULL;
 }
 
 /* Whoever takes a block's last record lets it go. */
 static void check_let_go(void) {
-    read_settings settings = {.options = "{\"alone\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = block_of("memory://alone", 0);
+    op_settings settings = {.options = "{\"alone\": 1}",
+                            .verify = true,
+                            .max_record_bytes = 1 << 20};
+    op_block asked = block_of("memory://alone", 0);
     failure why;
     int before = lent_now, reads = read_now;
     for (int i = 0; i < 4; i++) {
-        lent_block *block = lent_take(&asked, &settings, RECORDS / 4, &why);
+        op_lent *block = op_lent_take(&asked, &settings, RECORDS / 4, &why);
         CHECK(block != NULL && lent_now == before + 1);
-        lent_release(block);
+        op_lent_release(block);
     }
     CHECK(lent_now == before && read_now == reads + 1);
 }
@@ -72,60 +74,64 @@ static void check_let_go(void) {
 /* What was begun is read from where it is on its way, once; what nobody came for is dropped; and a
  * new iterator keeps what it can be sure of. */
 static void check_begun(void) {
-    read_settings settings = {.options = "{\"begun\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = block_of("memory://begun", 0);
+    op_settings settings = {.options = "{\"begun\": 1}",
+                            .verify = true,
+                            .max_record_bytes = 1 << 20};
+    op_block asked = block_of("memory://begun", 0);
     failure why;
     int before = begun, reads = read_now;
-    lent_begin(&asked, &settings);
-    lent_begin(&asked, &settings);
+    op_lent_begin(&asked, &settings);
+    op_lent_begin(&asked, &settings);
     CHECK(begun == before + 1 && begun_now == 1);
-    lent_forget();
+    op_lent_forget();
     CHECK(begun_now == 0);
-    lent_begin(&asked, &settings);
+    op_lent_begin(&asked, &settings);
     settings.skip_corrupt = true; /* another way to read is another block */
-    lent_release(lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
     CHECK(begun_now == 1);
     settings.skip_corrupt = false;
-    lent_release(lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
     CHECK(begun_now == 0 && begun == before + 2 && read_now == reads + 2);
     asked.version = "known";
-    lent_begin(&asked, &settings);
-    lent_forget();
+    op_lent_begin(&asked, &settings);
+    op_lent_forget();
     CHECK(begun_now == 1);
-    lent_release(lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
     CHECK(begun_now == 0 && lent_now == 0);
 }
 
 /* Who waits begins, comes back until the fetch has come, and takes it then; what can't be begun, and what
  * was read, is waited for by nobody. */
 static void check_awaited(void) {
-    read_settings settings = {.options = "{\"awaited\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = block_of("memory://awaited", 0);
+    op_settings settings = {.options = "{\"awaited\": 1}",
+                            .verify = true,
+                            .max_record_bytes = 1 << 20};
+    op_block asked = block_of("memory://awaited", 0);
     failure why;
     int before = begun;
-    CHECK(!lent_await(&asked, &settings) && begun_now == 1);
-    CHECK(lent_await(&asked, &settings) && lent_await(&asked, &settings));
-    lent_release(lent_take(&asked, &settings, RECORDS / 2, &why));
-    CHECK(begun == before + 1 && begun_now == 0 && lent_await(&asked, &settings));
-    lent_release(lent_take(&asked, &settings, RECORDS / 2, &why));
+    CHECK(!op_lent_await(&asked, &settings) && begun_now == 1);
+    CHECK(op_lent_await(&asked, &settings) && op_lent_await(&asked, &settings));
+    op_lent_release(op_lent_take(&asked, &settings, RECORDS / 2, &why));
+    CHECK(begun == before + 1 && begun_now == 0 && op_lent_await(&asked, &settings));
+    op_lent_release(op_lent_take(&asked, &settings, RECORDS / 2, &why));
     CHECK(lent_now == 0);
     asked.start = REFUSED * BLOCK_BYTES;
     asked.stop = (REFUSED + 1) * BLOCK_BYTES;
-    CHECK(lent_await(&asked, &settings));
-    lent_forget();
+    CHECK(op_lent_await(&asked, &settings));
+    op_lent_forget();
 }
 
 /* A block of another version of its file is another block. */
 static void check_versions(void) {
-    read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
-    block_request asked = block_of("memory://again", 0); /* its version changes below */
+    op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
+    op_block asked = block_of("memory://again", 0); /* its version changes below */
     failure why;
     int reads = read_now;
     for (int i = 0; i < 4; i++) {
         asked.version = i % 2 ? "second" : "first";
-        lent_block *block = lent_take(&asked, &settings, RECORDS / 2, &why);
+        op_lent *block = op_lent_take(&asked, &settings, RECORDS / 2, &why);
         CHECK(block != NULL && read_now == reads + (i < 2 ? i + 1 : 2));
-        lent_release(block);
+        op_lent_release(block);
     }
 }
 
@@ -143,7 +149,7 @@ int main(void) {
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     CHECK(lent_now <= BLOCKS);
-    lent_forget();
+    op_lent_forget();
     CHECK(lent_now == 0 && begun_now == 0);
     CHECK(read_now < THREADS * ROUNDS / 2); /* it is a cache */
     printf("%d takes, %d reads, %d begun\n", THREADS * ROUNDS, read_now, begun);

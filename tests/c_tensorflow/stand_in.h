@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/ops/lent.h"
+#include "tensorflow/ops/op_blocks.h"
 #include "tfrecord/tfrecord.h"
 
 enum { RECORD = 24, BLOCK_BYTES = RECORDS * (RECORD + TFRECORD_OVERHEAD) };
@@ -31,7 +31,7 @@ static void fill_record(uint8_t *record, int64_t block, int64_t i) {
 }
 
 /* Some blocks can't be begun. */
-static void *begin_block(const block_request *block, const read_settings *settings) {
+static void *begin_block(const op_block *block, const op_settings *settings) {
     (void)settings;
     begun++;
     if (block->start / BLOCK_BYTES == REFUSED) return NULL;
@@ -51,8 +51,8 @@ static bool await_fetch(void *fetch) {
     return ++asked % 2 == 0;
 }
 
-static bool read_block(const block_request *block, const read_settings *settings, void *fetch,
-                       record_part *found, failure *why) {
+static bool read_block(const op_block *block, const op_settings *settings, void *fetch,
+                       op_part *found, failure *why) {
     uint8_t records[RECORDS][RECORD];
     const uint8_t *pointers[RECORDS];
     size_t sizes[RECORDS];
@@ -69,7 +69,7 @@ static bool read_block(const block_request *block, const read_settings *settings
     uint8_t *bytes = malloc(BLOCK_BYTES);
     tfrecord_put(bytes, pointers, sizes, RECORDS);
     if (number == DAMAGED) bytes[FROM * (RECORD + TFRECORD_OVERHEAD) + TFRECORD_HEADER] ^= 1;
-    found->bytes = (chunk){.data = bytes, .size = BLOCK_BYTES, .lender = bytes};
+    found->bytes = (op_chunk){.data = bytes, .size = BLOCK_BYTES, .lender = bytes};
     lent_now++;
     return true;
 }
@@ -80,9 +80,9 @@ static void return_lent(void *bytes) {
 }
 
 static void use_lender(void) {
-    lender = (tf_lender){.begin_block = begin_block,
-                         .drop_fetch = drop_fetch,
-                         .await_fetch = await_fetch,
-                         .read_block = read_block};
-    chunk_return_lent = return_lent;
+    op_python = (op_python_functions){.begin_block = begin_block,
+                                      .drop_fetch = drop_fetch,
+                                      .await_fetch = await_fetch,
+                                      .read_block = read_block};
+    op_return_lent = return_lent;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "oracle.h"
-#include "tensorflow/ops/decode.h"
+#include "tensorflow/ops/op_decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -46,7 +46,7 @@ static TF_Tensor *allocate(TF_OpKernelContext *context, int index, TF_DataType t
     (void)context, (void)status;
     HOLD(index >= 0 && index < OUTPUTS && rank <= MAX_RANK + 2);
     TF_Tensor *made = &tensors[index];
-    size_t expected = type_size(type);
+    size_t expected = op_type_size(type);
     for (int i = 0; i < rank; i++) expected *= (size_t)dims[i];
     HOLD(made->data == NULL && nbytes == expected);
     taken += nbytes;
@@ -61,15 +61,15 @@ static TF_Tensor *allocate(TF_OpKernelContext *context, int index, TF_DataType t
 }
 
 /* The op was declared as the columns want it, or with one output of another type. */
-static const column_list *declared;
+static const op_columns *declared;
 static int wrong;
 
-static TF_DataType expected_type(const column_list *of, int index) {
+static TF_DataType expected_type(const op_columns *of, int index) {
     for (size_t k = 0; k < of->count; k++) {
-        const wanted_column *each = &of->all[k];
+        const op_column *each = &of->all[k];
         const int at = index - each->output;
-        if (at < 0 || at >= column_outputs(each->layout)) continue;
-        if (at == column_values(each->layout)) return each->type;
+        if (at < 0 || at >= op_layout_outputs(each->layout)) continue;
+        if (at == op_layout_values(each->layout)) return each->type;
         return each->layout == COLUMN_RAGGED32 ? TF_INT32 : TF_INT64;
     }
     return TF_BOOL;
@@ -132,8 +132,8 @@ static void check_sparse(const TF_Tensor *tensor, int64_t records) {
 }
 
 /* Values, splits of steps, and splits of records; or without those of steps. */
-static void check_steps(const TF_Tensor *tensor, column_layout layout, int64_t records) {
-    const TF_Tensor *outer = &tensor[column_outputs(layout) - 1];
+static void check_steps(const TF_Tensor *tensor, op_layout layout, int64_t records) {
+    const TF_Tensor *outer = &tensor[op_layout_outputs(layout) - 1];
     int64_t steps = layout == COLUMN_ROWS ? tensor[1].dims[0] - 1 : tensor[0].dims[0];
     if (layout == COLUMN_ROWS) check_splits(tensor, tensor + 1, steps);
     HOLD(outer->rank == 1 && outer->dims[0] == records + 1 && split(outer, 0) == 0);
@@ -141,14 +141,14 @@ static void check_steps(const TF_Tensor *tensor, column_layout layout, int64_t r
     HOLD(split(outer, records) == steps);
 }
 
-static void check_column(const wanted_column *each, int64_t records) {
+static void check_column(const op_column *each, int64_t records) {
     const TF_Tensor *first = &tensors[each->output];
-    const TF_Tensor *values = first + column_values(each->layout);
-    for (int i = 0; i < column_outputs(each->layout); i++) HOLD(first[i].data != NULL);
+    const TF_Tensor *values = first + op_layout_values(each->layout);
+    for (int i = 0; i < op_layout_outputs(each->layout); i++) HOLD(first[i].data != NULL);
     HOLD(values->type == each->type);
     for (int64_t i = 0; each->type == TF_STRING && i < values_of(values); i++)
         HOLD(((const TF_TString *)values->data)[i].opaque[2] == 1);
-    if (column_has_steps(each->layout))
+    if (op_layout_has_steps(each->layout))
         check_steps(first, each->layout, records);
     else if (each->layout == COLUMN_SPARSE)
         check_sparse(first, records);
@@ -177,11 +177,11 @@ static size_t cut_size(const uint8_t **input, size_t *left) {
     return size < *left ? size : *left;
 }
 
-static void decode(const column_list *wanted, const ex_bytes *records, size_t count) {
-    kernel_call now = {0};
-    decode_fault fault;
+static void decode(const op_columns *wanted, const ex_bytes *records, size_t count) {
+    op_call call = {0};
+    op_fault fault;
     declared = wanted;
-    bool good = decode_examples(&now, wanted, records, count, &fault);
+    bool good = op_decode(&call, wanted, records, count, &fault);
     if (good) {
         HOLD(wrong < 0 || wrong >= wanted->outputs);
         for (size_t k = 0; k < wanted->count; k++) check_column(&wanted->all[k], (int64_t)count);
@@ -189,16 +189,16 @@ static void decode(const column_list *wanted, const ex_bytes *records, size_t co
     }
     if (fault.status != EX_OK) {
         HOLD(fault.record < count);
-        decode_fail(&fault, "the record", &now.why);
+        op_fault_fail(&fault, "the record", &call.why);
     }
-    HOLD(now.why.code != TF_OK && now.why.message[0] != '\0');
-    bool refused = strstr(now.why.message, "would be too large") != NULL; /* whatever it holds */
-    HOLD(now.why.code != TF_RESOURCE_EXHAUSTED || taken > ROOM || refused);
+    HOLD(call.why.code != TF_OK && call.why.message[0] != '\0');
+    bool refused = strstr(call.why.message, "would be too large") != NULL; /* whatever it holds */
+    HOLD(call.why.code != TF_RESOURCE_EXHAUSTED || taken > ROOM || refused);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ex_bytes records[RECORDS];
-    column_list wanted;
+    op_columns wanted;
     failure why = {TF_OK, ""};
     tf.GetCode = get_code;
     tf.Message = get_message;
@@ -216,11 +216,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         records[i].size = cut_size(&input, &size);
         records[i].data = cut(&input, &size, records[i].size);
     }
-    if (!columns_parse(&wanted, attribute, text, &why))
+    if (!op_columns_parse(&wanted, attribute, text, &why))
         HOLD(why.code != TF_OK);
     else if (wanted.outputs <= OUTPUTS)
         decode(&wanted, records, count);
-    columns_release(&wanted);
+    op_columns_release(&wanted);
     for (size_t i = 0; i < count; i++) free((void *)records[i].data);
     delete_tensors();
     return 0;

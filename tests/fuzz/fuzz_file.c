@@ -16,10 +16,9 @@
 
 #include "crc32c/crc32c.h"
 #include "oracle.h"
-#include "tensorflow/call.h"
-#include "tensorflow/ops/kernels.h"
-#include "tensorflow/ops/lender.h"
-#include "tensorflow/ops/pack.h"
+#include "tensorflow/ops/op_blocks.h"
+#include "tensorflow/ops/op_decode.h"
+#include "tensorflow/ops/op_pack.h"
 #include "tfrecord/tfrecord_file.h"
 
 enum { OPTIONS = 3, DESCRIPTOR = 1 << 20 };
@@ -121,7 +120,7 @@ int __wrap_close(int descriptor) { return descriptor == DESCRIPTOR ? 0 : __real_
 
 /* ---- TensorFlow and Python ------------------------------------------------------------------ */
 
-tf_lender lender;
+op_python_functions op_python;
 struct tf_abi tf;
 
 static struct {
@@ -139,8 +138,8 @@ static struct {
 } op;
 
 static bool lend_stream(const char *url, const char *codec, char *version,
-                        const int64_t position[2], const read_settings *settings,
-                        record_part *found, int64_t next[2], bool *waits, failure *why) {
+                        const int64_t position[2], const op_settings *settings, op_part *found,
+                        int64_t next[2], bool *waits, failure *why) {
     (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
     *waits = false;
     HOLD(version[0] != '\0'); /* of the file that was looked at */
@@ -149,56 +148,45 @@ static bool lend_stream(const char *url, const char *codec, char *version,
 }
 
 /* As it is: no records begin where no header holds. */
-static bool inflate(const char *codec, const chunk *stored, size_t limit, chunk *raw) {
+static bool inflate(const char *codec, const op_chunk *stored, size_t limit, op_chunk *raw) {
     failure ignored;
     HOLD(strcmp(codec, "auto") == 0 && stored->size <= limit);
-    if (draw(2) == 0 || !chunk_take(raw, stored->size, &ignored)) return false;
+    if (draw(2) == 0 || !op_chunk_take(raw, stored->size, &ignored)) return false;
     memcpy(raw->memory, stored->data, stored->size);
     return true;
 }
 
-bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs) {
+bool op_call_begin(op_call *call, TF_OpKernelContext *context, int inputs) {
     (void)context;
-    for (int i = 0; i < inputs; i++) now->inputs[i] = NULL;
-    memset(&now->why.code, 0, sizeof now->why.code);
+    for (int i = 0; i < inputs; i++) call->inputs[i] = NULL;
+    memset(&call->why.code, 0, sizeof call->why.code);
     return true;
 }
 
-void call_end(kernel_call *now) { op.why = (failure){.code = now->why.code}; }
+void op_call_end(op_call *call) { op.why = (failure){.code = call->why.code}; }
 
-bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size) {
+bool op_input_text(op_call *call, int input, int64_t index, char *text, size_t size) {
     const char *value = input == 0 ? "/fuzzed" : input == 1 ? op.codec : op.version;
     HOLD(index == 0 && strlen(value) < size);
     memcpy(text, value, strlen(value) + 1);
-    (void)now;
+    (void)call;
     return true;
 }
 
-bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
+bool op_input_numbers(op_call *call, int input, int64_t count, const int64_t **numbers) {
     HOLD((input == 3 && count == 3) || (input == 4 && count == 1));
     *numbers = input == 3 ? op.position : &op.least;
-    (void)now;
+    (void)call;
     return true;
 }
 
-bool input_strings(kernel_call *now, int input, const TF_TString **strings, int64_t *n) {
+bool op_input_strings(op_call *call, int input, const TF_TString **strings, int64_t *n) {
     static TF_TString name;
     HOLD(input == 0 || input == 5);
     *strings = &name;
     *n = 1;
-    (void)now;
+    (void)call;
     return true;
-}
-
-struct record_list {
-    size_t count;
-};
-
-record_list *records_new(size_t records, failure *why) {
-    (void)why;
-    static record_list list;
-    list.count = records;
-    return &list;
 }
 
 /* The next record that comes. */
@@ -208,22 +196,12 @@ static void meet(const uint8_t *data, size_t size) {
     op.count++;
 }
 
-bool records_add(record_list *list, const record_part *found, failure *why) {
-    HOLD(found->count <= list->count);
-    for (size_t i = 0; i < found->count; i++) {
-        HOLD((size_t)(found->offsets[i] + found->lengths[i]) <= found->bytes.size);
-        meet(found->bytes.data + found->offsets[i], (size_t)found->lengths[i]);
-    }
-    (void)why;
-    return true;
-}
-
-void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
+void *op_output_tensor(op_call *call, int index, TF_DataType type, const int64_t *dims, int rank) {
     static uint8_t nothing;
     HOLD(index == 0 && type == TF_UINT8 && rank == 1 && dims[0] >= 0 && op.pack.data == NULL);
     if (dims[0] == 0) return &nothing; /* beside an error that is handed on */
     op.pack = (ex_bytes){malloc((size_t)dims[0]), (size_t)dims[0]};
-    (void)now;
+    (void)call;
     return (void *)op.pack.data;
 }
 
@@ -233,15 +211,15 @@ static size_t string_size(const TF_TString *text) { return text != NULL ? 5 : 0;
 /* What the call packed, at once or in parts of a file. */
 static void open_pack(void) {
     size_t before = op.count;
-    pack_cursor cursor;
-    pack_segment each;
+    op_cursor cursor;
+    op_segment each;
     ex_bytes record;
     uint64_t claimed = 0;
     if (op.pack.data == NULL) return;
-    HOLD(pack_records(op.pack, &claimed) && cursor_begin(&cursor, op.pack, 0, 0));
-    while (cursor_next(&cursor, &record)) meet(record.data, record.size);
+    HOLD(op_pack_records(op.pack, &claimed) && op_cursor_begin(&cursor, op.pack, 0, 0));
+    while (op_cursor_next(&cursor, &record)) meet(record.data, record.size);
     HOLD(cursor.next == op.pack.size && claimed == op.count - before);
-    for (size_t at = 0; segment_at(op.pack, &at, &each); before += each.records) {
+    for (size_t at = 0; op_segment_at(op.pack, &at, &each); before += each.records) {
         HOLD(each.first == (uint64_t)op.from + before);
         HOLD(each.name.size == 5 && !memcmp(each.name.data, "shown", 5));
     }
@@ -249,31 +227,51 @@ static void open_pack(void) {
     op.pack.data = NULL;
 }
 
-void records_delete(record_list *list) { (void)list; }
-
-bool output_records(kernel_call *now, int index, const record_list *records) {
-    (void)now, (void)index, (void)records;
-    return true;
+bool op_output_records(op_call *call, int index, const op_records *records) {
+    for (size_t i = 0; i < op_records_count(records); i++)
+        meet(op_records_all(records)[i].data, op_records_all(records)[i].size);
+    return call != NULL && index == 0;
 }
 
-bool output_text(kernel_call *now, int index, const char *text) {
+bool op_output_text(op_call *call, int index, const char *text) {
     HOLD(index == 1 && strlen(text) < sizeof op.version);
     memcpy(op.version, text, strlen(text) + 1);
-    (void)now;
+    (void)call;
     return true;
 }
 
-bool output_error(kernel_call *now, int index, const failure *why) {
+bool op_output_error(op_call *call, int index, const failure *why) {
     HOLD(index == 3);
     op.late = why->code;
-    (void)now;
+    (void)call;
     return true;
 }
 
-int64_t *output_numbers(kernel_call *now, int index, int64_t n) {
+int64_t *op_output_numbers(op_call *call, int index, int64_t n) {
     HOLD(index == 2 && n == 3);
-    (void)now;
+    (void)call;
     return op.next;
+}
+
+/* ---- what only the reader of packs calls, which is not run here ------------------------------- */
+
+bool op_input_bytes(op_call *call, int input, ex_bytes *bytes) { return !call && input && bytes; }
+bool op_check_outputs(op_call *call, const op_columns *wanted) { return !call && wanted; }
+bool op_output_rows(op_call *call, const op_columns *wanted, const ex_bytes *records, size_t count,
+                    op_fault *fault) {
+    return !call && wanted && records && count && fault;
+}
+bool op_fault_fail(const op_fault *fault, const char *place, failure *why) {
+    return !fault && place && why;
+}
+bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why) {
+    return !of && text && size && why;
+}
+void op_columns_release(op_columns *of) { HOLD(of == NULL); }
+char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
+                        TF_Status *status) {
+    HOLD(!context && name && length && status);
+    return NULL;
 }
 
 /* ---- what is held --------------------------------------------------------------------------- */
@@ -296,9 +294,9 @@ static void check_stream(uint64_t limit, size_t start, bool packed) {
     /* What was cut off before `start` is nobody's. */
     bool automatic = file.manner & AUTOMATIC,
          cut = file.claimed > file.size && start < file.claimed;
-    read_settings settings = {.options = "{}",
-                              .verify = !(file.manner & UNVERIFIED),
-                              .limit = limit};
+    op_settings settings = {.options = "{}",
+                            .verify = !(file.manner & UNVERIFIED),
+                            .max_record_bytes = limit};
     bool raw = file.claimed == 0 || (file.size >= TFRECORD_HEADER && header_holds(file.data));
     read_truth(&all, file.data, file.size, start, limit, settings.verify);
     op.codec = automatic ? "auto" : "";
@@ -309,7 +307,7 @@ static void check_stream(uint64_t limit, size_t start, bool packed) {
     for (;;) {
         size_t before = op.count;
         op.least = draw(8);
-        (packed ? pack_stream : read_stream)(&settings, NULL);
+        (packed ? op_pack_stream : op_read_stream)(&settings, NULL);
         open_pack();
         if (op.lent || op.why.code != TF_OK) break;
         if (op.late != TF_OK) { /* the damage is told, and the next file is what comes */
@@ -365,8 +363,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST) return 0;
     uint64_t limit = choose_limit(input[0]);
     size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
-    lender.read_stream = lend_stream;
-    lender.inflate = inflate;
+    op_python.read_stream = lend_stream;
+    op_python.inflate = inflate;
     tf.StringGetDataPointer = string_data;
     tf.StringGetSize = string_size;
     file.size = file.claimed = size - OPTIONS;

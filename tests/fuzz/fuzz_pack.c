@@ -8,10 +8,8 @@
 #include <string.h>
 
 #include "oracle.h"
-#include "tensorflow/ops/decode.h"
-#include "tensorflow/ops/kernels.h"
-#include "tensorflow/ops/pack.h"
-#include "tensorflow/ops/settings.h"
+#include "tensorflow/ops/op_decode.h"
+#include "tensorflow/ops/op_pack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -32,32 +30,32 @@ static struct {
 static ex_bytes met[MOST];
 static size_t records, announced;
 
-bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs) {
+bool op_call_begin(op_call *call, TF_OpKernelContext *context, int inputs) {
     HOLD(inputs == 3 && context == NULL);
-    now->why.code = TF_OK;
-    now->why.message[0] = '\0';
+    call->why.code = TF_OK;
+    call->why.message[0] = '\0';
     return true;
 }
 
-void call_end(kernel_call *now) {
-    op.why.code = now->why.code;
-    HOLD(op.why.code == TF_OK || now->why.message[0] != '\0');
+void op_call_end(op_call *call) {
+    op.why.code = call->why.code;
+    HOLD(op.why.code == TF_OK || call->why.message[0] != '\0');
 }
 
-bool input_bytes(kernel_call *now, int input, ex_bytes *bytes) {
+bool op_input_bytes(op_call *call, int input, ex_bytes *bytes) {
     *bytes = input == 0 ? op.left : op.pack;
-    return now != NULL;
+    return call != NULL;
 }
 
-bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
+bool op_input_numbers(op_call *call, int input, int64_t count, const int64_t **numbers) {
     HOLD(input == 2 && count == op.count);
     *numbers = op.numbers;
-    return now != NULL;
+    return call != NULL;
 }
 
-void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
+void *op_output_tensor(op_call *call, int index, TF_DataType type, const int64_t *dims, int rank) {
     size_t nbytes = (size_t)dims[0];
-    HOLD(index < 2 && op.outputs[index] == NULL && dims[0] >= 0 && now != NULL);
+    HOLD(index < 2 && op.outputs[index] == NULL && dims[0] >= 0 && call != NULL);
     HOLD(index == 0 ? type == TF_UINT8 && rank == 1 : rank == 2 && dims[1] == 4);
     if (index == 1) nbytes *= 4 * sizeof(int64_t);
     op.sizes[index] = dims[0];
@@ -65,30 +63,30 @@ void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t
     return op.outputs[index];
 }
 
-bool check_outputs(kernel_call *now, const column_list *wanted) { return now != NULL && !wanted; }
+bool op_check_outputs(op_call *call, const op_columns *wanted) { return call != NULL && !wanted; }
 
-bool output_rows(kernel_call *now, const column_list *wanted, const ex_bytes *all, size_t count,
-                 decode_fault *fault) {
-    (void)now, (void)wanted;
+bool op_output_rows(op_call *call, const op_columns *wanted, const ex_bytes *all, size_t count,
+                    op_fault *fault) {
+    (void)call, (void)wanted;
     HOLD(count == announced && records + count <= MOST);
     bool good = op.bad < records || op.bad >= records + count;
-    if (!good) *fault = (decode_fault){.record = op.bad - records, .status = EX_CUT};
+    if (!good) *fault = (op_fault){.record = op.bad - records, .status = EX_CUT};
     if (count > 0) memcpy(met + records, all, count * sizeof *all);
     records += count;
     return good;
 }
 
-bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
+bool op_fault_fail(const op_fault *fault, const char *place, failure *why) {
     HOLD(fault->status == EX_CUT && strstr(place, "record") != NULL);
     return fail(why, TF_INVALID_ARGUMENT, "does not parse");
 }
 
-bool columns_parse(column_list *of, char *text, size_t size, failure *why) {
+bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why) {
     return of && text && size && why;
 }
-void columns_release(column_list *of) { HOLD(of == NULL); }
-char *text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
-                     TF_Status *status) {
+void op_columns_release(op_columns *of) { HOLD(of == NULL); }
+char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
+                        TF_Status *status) {
     HOLD(context && name && length && status);
     return NULL;
 }
@@ -114,7 +112,7 @@ static bool read_batches(int64_t *cuts, int64_t batches, int64_t size, int64_t l
         op.count = 4;
         announced = (size_t)(op.numbers[3] + (op.numbers[0] ? left_records : 0));
         HOLD(size == 0 || announced == (size_t)size);
-        read_pack(NULL, NULL);
+        op_read_pack(NULL, NULL);
         good = op.why.code == TF_OK;
         HOLD(good || op.why.code == TF_INVALID_ARGUMENT);
     }
@@ -128,12 +126,12 @@ static bool step(ex_bytes pack, const int64_t *sizes) {
     op.pack = pack;
     op.numbers = sizes;
     op.count = 2;
-    cut_pack(NULL, NULL);
+    op_cut_pack(NULL, NULL);
     if (op.why.code != TF_OK) {
         drop_outputs();
         return false;
     }
-    HOLD(op.outputs[0] != NULL && op.outputs[1] != NULL && pack_records(op.left, &left_records));
+    HOLD(op.outputs[0] != NULL && op.outputs[1] != NULL && op_pack_records(op.left, &left_records));
     ex_bytes later = {op.outputs[0], (size_t)op.sizes[0]};
     int64_t *cuts = op.outputs[1];
     op.outputs[0] = op.outputs[1] = NULL;
@@ -148,8 +146,8 @@ static bool step(ex_bytes pack, const int64_t *sizes) {
 PLAIN static void check_order(size_t count) {
     size_t k = 0;
     for (size_t p = 0; p < count; p++) {
-        pack_segment each;
-        for (size_t at = 0; segment_at(packs[p], &at, &each);)
+        op_segment each;
+        for (size_t at = 0; op_segment_at(packs[p], &at, &each);)
             for (size_t frame = 0; k < records && frame < each.frames.size; k++) {
                 size_t length = (size_t)load64(each.frames.data + frame);
                 HOLD(met[k].size == length);

@@ -36,7 +36,7 @@ BYTES, FLOAT, INT64 = 1, 2, 3
 def column(
     key: bytes, kind: int, layout: int, dims: tuple[int, ...] = (), fallback: bytes | None = None
 ) -> bytes:
-    """As ext/tensorflow/ops/columns.h draws it."""
+    """As ext/tensorflow/ops/op_decode.h draws it."""
     head = struct.pack("<BBBBI", kind, layout, len(dims), fallback is not None, len(key))
     return head + struct.pack(f"<{len(dims)}q", *dims) + key + (fallback or b"")
 

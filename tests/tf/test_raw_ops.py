@@ -213,7 +213,7 @@ def test_batches_of_known_records_skip_no_damage(tmp_path: Path) -> None:
 
 
 def test_the_fuzzer_draws_every_op(tmp_path: Path) -> None:
-    kernels = Path(__file__).parents[2] / "ext/tensorflow/ops/kernels.c"
+    kernels = Path(__file__).parents[2] / "ext/tensorflow/ops/op_kernels.c"
     known = set(re.findall(r'\.name = "(TfioStore\w+)"', kernels.read_text()))
     sound, dice = Sound(tmp_path), random.Random(0)
     assert {sound.draw(dice).op for _ in range(500)} == known

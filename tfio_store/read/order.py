@@ -198,7 +198,7 @@ class Share:
 
     With ``even`` it is a run of records instead, as many for each worker: units are cut where it
     begins and ends. "drop" leaves out the last records of the order, less than ``count``. "pad"
-    repeats the first ones.
+    repeats the first ones. "split" does neither: workers differ by at most one record.
     """
 
     index: int
@@ -215,14 +215,17 @@ class Share:
                 f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index} (the index "
                 "comes before the count, unlike in tf.data)"
             )
-        if self.even not in (None, "drop", "pad"):
-            raise ValueError(f'even= takes "drop", "pad" or None, not {self.even!r}')
+        if self.even not in (None, "drop", "pad", "split"):
+            raise ValueError(f'even= takes "drop", "pad", "split" or None, not {self.even!r}')
 
     def apply(self, pieces: Pieces, counts: Counts, epoch: int) -> Pieces:
         if self.even is None:
             return pieces[self.index :: self.count]
         running = counts.running(pieces)
         total = running.total
+        if self.even == "split":
+            start, stop = (total * index // self.count for index in (self.index, self.index + 1))
+            return pieces.span(running, start, stop)
         size = -(-total // self.count) if self.even == "pad" else total // self.count
         start = self.index * size % max(total, 1)
         found = [pieces.span(running, start, min(start + size, total))]
@@ -311,7 +314,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 _NO_STEPS = "in order"
 
 _STEP = re.compile(
-    r"shard\((\d+), (\d+)(?:, even=(drop|pad))?\)|shuffle\(seed=(\d+), window=(\d+)\)"
+    r"shard\((\d+), (\d+)(?:, even=(drop|pad|split))?\)|shuffle\(seed=(\d+), window=(\d+)\)"
 )
 
 

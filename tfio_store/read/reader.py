@@ -180,7 +180,7 @@ class RecordReader(Iterated):
 
         None if it cannot be known in advance: a stream is among them, or ``on_corrupt`` may leave
         records out. A reader that has been shared out or shuffled finds its blocks for that, as it
-        would for the first record. With ``even=`` each share and each epoch has the same number.
+        would for the first record. With ``even=`` a share has the same number in each epoch.
         """
         self._traversal.check_open()
         return self._traversal.num_records()
@@ -198,7 +198,8 @@ class RecordReader(Iterated):
         that is shared out. Blocks are cut where a run begins and ends. Of N records "drop" gives
         each share N // count, and leaves out the last ones of that order, fewer than ``count``.
         "pad" gives each share one more if N is no multiple of ``count``, and repeats the first ones
-        of that order for it. Shuffle first, and each epoch leaves out or repeats others.
+        of that order for it. Shuffle first, and each epoch leaves out or repeats others. "split"
+        gives each record once: the shares differ by at most one record.
 
         Shares can be shared out again, for example those of machines among their processes.
         Nothing is read before the first record.
@@ -206,8 +207,8 @@ class RecordReader(Iterated):
         Args:
             index (int): This reader's share, from 0 to ``count - 1``.
             count (int): The number of shares.
-            even (str | None): "drop" or "pad" for shares of the same number of records. Default
-                None: whole blocks.
+            even (str | None): "drop" or "pad" for shares of the same number of records, "split" for
+                shares of almost the same number. Default None: whole blocks.
 
         Returns:
             RecordReader: It stands at the beginning of its share.

@@ -21,7 +21,7 @@ from tfio_store.episodes.windows import Windows, batches
 from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
 from tfio_store.read.state import hold_to, versions_text
 from tfio_store.storage.threads import pool
-from tfio_store.torch.iterable import Even, Steps, TFRecordIterable, WholeColumns
+from tfio_store.torch.iterable import Steps, TFRecordIterable, WholeColumns
 from tfio_store.torch.states import WINDOWS
 from tfio_store.torch.tensors import tensors, transformed
 from tfio_store.torch.workers import Lent, packed
@@ -99,7 +99,7 @@ class EpisodeWindows(TFRecordIterable):
         batch_size: int | None = None,
         shuffle: bool = False,
         seed: int = 0,
-        even: Even | None = None,
+        even: Literal["pad", "drop"] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         drop_last: bool = False,
@@ -138,6 +138,9 @@ class EpisodeWindows(TFRecordIterable):
     def schema(self) -> None:
         """None: what a batch holds is said by the features of the episodes."""
         return None
+
+    def _as_many_in_each_epoch(self, count: int) -> bool:
+        return True
 
     def _rows_of(self, index: int, count: int) -> int:
         return len(self._windows_of(self._epochs.next, index, count).share)

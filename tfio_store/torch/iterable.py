@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Literal
 
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from tfio_store._loader import Blocks, Gathering, Reader, reader_of
@@ -17,7 +19,7 @@ from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.read.mixture import Mixture
+from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
@@ -28,7 +30,42 @@ from tfio_store.torch.workers import Lent, carrying_errors
 
 __all__ = ["Even", "Nothing", "Steps", "TFRecordIterable", "WholeColumns"]
 
-Even = Literal["pad", "drop"]
+Even = Literal["pad", "drop", "split"]
+
+
+_AHEAD = {"lightning.pytorch", "pytorch_lightning"}
+"""Trainers that read ahead and save the state of their loader, if it has one."""
+
+
+# How many batches there are. A trainer asks its loader, and the loader its dataset. A trainer that
+# gets no answer reads ahead, to see the end when it comes. And an answer must hold in each epoch,
+# because most trainers ask once.
+
+
+class NoLength(AttributeError, TypeError):
+    """Nobody knows how many batches there are. `len` raises it as a TypeError. And by `hasattr` the
+    dataset then has no ``__len__``, which is what Keras looks at."""
+
+
+class _Length:
+    """A ``__len__`` that is there where the length is known."""
+
+    def __init__(self, steps: Callable[[Any, int], int]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    def __get__(self, dataset: Any, kind: type | None = None) -> Any:
+        if dataset is None:
+            return self
+        loader = sys._getframe(1).f_locals.get("self")  # in whose own __len__ this is asked
+        asked = isinstance(loader, DataLoader) and loader.dataset is dataset
+        try:
+            length = self._steps(dataset, dataset._workers_of(loader if asked else None))
+        except NoLength as unknown:
+            if asked and hasattr(loader, "state_dict"):
+                dataset._warn_of_reading_ahead(unknown)
+            raise
+        return lambda: length
 
 
 class TFRecordIterable(IterableDataset):  # type: ignore[misc]
@@ -70,7 +107,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             16.
         even (str | None): "pad" or "drop" gives each rank the same number of batches, as
             DistributedDataParallel needs; see `RecordReader.shard`. Default None: each record once,
-            and ranks that differ.
+            and ranks that differ. If the order is shuffled, that is "split", where it can be.
         rank (int | None): This process of the job. Default None: what torch.distributed says, or,
             before it is initialized, the environment's RANK.
         world_size (int | None): The number of processes. Default None: as for ``rank``.
@@ -154,7 +191,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         )
         self._shuffle = (seed, window) if shuffle else None
         self._reader = Lent(reader)
-        self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
+        # walks files that need it, here and not in each worker
+        counted = self._share(0, 0, 1).num_records is not None
+        sources = datasets_of(reader) if isinstance(reader, Mixture) else [reader.dataset]
+        self._splits = shuffle and counted and not any(source.paged for source in sources)
 
     def _set_up(
         self,
@@ -185,6 +225,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         """The last pass of this process: its epoch, its share of how many, and its steps."""
         self._restored: Saved | None = None
         """The state that `load_state_dict` was given in a worker."""
+        self._warned = False
         self._started_by: tuple[int, Ranks] | None = None
         """The process that this one was started by, if not forked, and which rank that is."""
 
@@ -219,20 +260,52 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             self._running = None
         self._epochs.set_next(epoch)
 
-    def __len__(self) -> int:
+    @_Length
+    def __len__(self, workers: int) -> int:
         """How many batches (or rows) this rank gives in an epoch."""
-        if self._num_workers is None:
-            raise TypeError(
-                "len() depends on the loader's number of workers: pass num_workers= to "
-                "TFRecordIterable too"
+        ranks = self._place()
+        count = ranks.world_size * workers
+        if not self._as_many_in_each_epoch(count):
+            raise NoLength(
+                f"len() is not the same in each epoch: {count} shares of a shuffled dataset have "
+                'other blocks in each; pass even="split"'
             )
-        ranks, each = self._place(), max(1, self._num_workers)
-        shares = range(ranks.rank * each, (ranks.rank + 1) * each)
-        return sum(self._steps_of(index, ranks.world_size * each) for index in shares)
+        shares = range(ranks.rank * workers, (ranks.rank + 1) * workers)
+        return sum(self._steps_of(index, count) for index in shares)
 
     def __bool__(self) -> bool:
         """True, also where there is no len(), which Python would ask."""
         return True
+
+    def _workers_of(self, loader: Any) -> int:
+        """How many workers read for this rank: by ``num_workers=``, or by the loader that asks."""
+        workers = self._num_workers
+        if workers is None:
+            if loader is None:
+                raise NoLength(
+                    "len() depends on the loader's number of workers: ask the loader, or pass "
+                    f"num_workers= to {type(self).__name__} too"
+                )
+            workers = loader.num_workers
+        return max(1, workers)
+
+    def _as_many_in_each_epoch(self, count: int) -> bool:
+        """Whether each of so many shares has as many rows in each epoch. Whole blocks that are
+        shuffled have not. Of a long list, cutting them would take all its pages."""
+        whole = self._even is None and not self._splits
+        return self._shuffle is None or count == 1 or not whole
+
+    def _warn_of_reading_ahead(self, unknown: NoLength) -> None:
+        """Say what a trainer that reads ahead does to states in mid-epoch. Lightning is one."""
+        if self._warned or not _AHEAD & sys.modules.keys():
+            return
+        self._warned = True
+        warnings.warn(
+            "Lightning reads one batch ahead of a loader whose len() is unknown, and a checkpoint "
+            f"in mid-epoch leaves this batch out: who resumes never gets it. {unknown}",
+            UserWarning,
+            stacklevel=4,
+        )
 
     def _steps_of(self, index: int, count: int) -> int:
         rows = self._rows_of(index, count)
@@ -244,7 +317,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         """How many rows a share has in the next epoch."""
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
-            raise TypeError("len() is not known: the source is a stream, or on_corrupt= may skip")
+            raise NoLength("len() is not known: the source is a stream, or on_corrupt= may skip")
         return records
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
@@ -253,7 +326,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         if self._shuffle is not None:
             seed, window = self._shuffle
             reader = reader.shuffle(seed, epoch=epoch, window=window)
-        return reader.shard(index, count, even=self._even)
+        even = "split" if count > 1 and self._even is None and self._splits else self._even
+        return reader.shard(index, count, even=even)
 
     def __iter__(self) -> Steps:
         worker = Worker.found()
@@ -293,6 +367,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         standing = None if saved is None else saved.share(index, count)
         if standing is not None and standing.ended:
             return Nothing(standing.reader)
+        if standing is not None:
+            standing.check_size(self._batch_size)
         return self._begin(epoch, index, count, None if standing is None else standing.reader)
 
     def _begin(self, epoch: int, index: int, count: int, state: Mapping[str, Any] | None) -> Steps:
@@ -330,7 +406,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             )
         if self._running is not None:
             epoch, index, count, steps = self._running
-            return Saved(epoch, count, {index: Standing(steps.ended, steps.state())}).to_json()
+            # A loader with workers may count batches that follow: see snapshot_every_n_steps=.
+            size = None if get_worker_info() is None else self._batch_size
+            standing = Standing(steps.ended, steps.state(), size)
+            return Saved(epoch, count, {index: standing}).to_json()
         return self._epochs.saved or Saved(self._epochs.next, 0, {}).to_json()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

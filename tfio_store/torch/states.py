@@ -25,6 +25,26 @@ class Standing:
 
     ended: bool
     reader: dict[str, Any]
+    size: int | None = None
+    """The batch size, if a loader may have counted batches since it asked for the state."""
+
+    def check_size(self, size: int | None) -> None:
+        """ValueError if batches of another size would be counted."""
+        if self.size not in (None, size):
+            raise ValueError(
+                f"state= is of a loader that counts batches of batch_size={self.size}, and the "
+                f"dataset has batch_size={size}: make a state for the dataset by "
+                "tfio_store.torch.reshard, which goes on with any batch_size"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        size = {} if self.size is None else {"size": self.size}
+        return {"ended": self.ended, "reader": self.reader, **size}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Standing:
+        size = state.get("size")
+        return cls(bool(state["ended"]), dict(state["reader"]), None if size is None else int(size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +56,7 @@ class Saved:
     shares: Mapping[int, Standing]
 
     def to_json(self) -> dict[str, Any]:
-        shares = {
-            str(index): {"ended": one.ended, "reader": one.reader}
-            for index, one in self.shares.items()
-        }
+        shares = {str(index): one.to_json() for index, one in self.shares.items()}
         return {FORMAT: _VERSION, "epoch": self.epoch, "count": self.count, "shares": shares}
 
     @classmethod
@@ -48,10 +65,7 @@ class Saved:
         if not isinstance(state, Mapping) or state.get(FORMAT) != _VERSION:
             raise ValueError(f"state= is no state of a TFRecordIterable: {state!r}")
         try:
-            shares = {
-                int(index): Standing(bool(one["ended"]), dict(one["reader"]))
-                for index, one in state["shares"].items()
-            }
+            shares = {int(at): Standing.from_json(one) for at, one in state["shares"].items()}
             epoch, count = int(state["epoch"]), int(state["count"])
             if min(epoch, count) < 0:
                 raise ValueError(f"it has epoch {epoch} and {count} shares")

@@ -27,7 +27,7 @@ cdef extern from "tensorflow/filesystem/host.h":
         int is_directory
     ctypedef int fs_operation
 
-cdef extern from "tensorflow/filesystem/plugin.h":
+cdef extern from "tensorflow/filesystem/filesystem.h":
     void fs_plugin_offer(const char *scheme)
 
 
@@ -85,6 +85,23 @@ cdef void _in_child() noexcept nogil:
 
 
 pthread_atfork(_before_fork, _in_parent, _in_child)
+
+
+# ---- the GIL ----
+
+cdef extern from "Python.h" nogil:
+    bint PyGILState_Check()
+    void *PyEval_SaveThread()
+    void PyEval_RestoreThread(void *released)
+
+
+cdef public void *host_release_gil() noexcept nogil:
+    return PyEval_SaveThread() if PyGILState_Check() else NULL
+
+
+cdef public void host_restore_gil(void *released) noexcept nogil:
+    if released != NULL:
+        PyEval_RestoreThread(released)
 
 
 # ---- text: TensorFlow's paths are UTF-8, or whatever bytes somebody gave it ----

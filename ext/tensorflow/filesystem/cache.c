@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/filesystem/object.h"
 #include "tensorflow/abi.h"
 
 struct fs_range {
@@ -33,6 +32,79 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fs_list pending; /* on their way */
 static fs_list held;    /* ready blocks, the first to go being the oldest */
 static size_t used, budget = (size_t)256 << 20, open_handles;
+
+/* ---- objects ---- */
+
+/* Objects of the block cache. All who open the same key find the same one in a table. All of this runs
+ * under the lock. */
+
+struct fs_object {
+    char *key; /* NULL: private */
+    uint64_t size;
+    size_t handles; /* open files */
+    size_t refs;    /* handles and ranges */
+    fs_range **blocks;
+    size_t block_count;
+    fs_object *next; /* in its bucket of the table */
+};
+
+enum { BUCKETS = 1021 };
+
+static fs_object *objects[BUCKETS];
+
+static size_t bucket_of(const char *key) {
+    size_t hash = 5381;
+    for (; *key; key++) hash = hash * 33 ^ (unsigned char)*key;
+    return hash % BUCKETS;
+}
+
+static fs_object *object_find(const char *key, uint64_t size) {
+    for (fs_object *at = objects[bucket_of(key)]; at; at = at->next)
+        if (at->size == size && strcmp(at->key, key) == 0) return at;
+    return NULL;
+}
+
+static fs_object *object_new(const char *key, uint64_t size) {
+    if (size > INT64_MAX) return NULL; /* sums of offsets would wrap */
+    fs_object *object = calloc(1, sizeof *object);
+    if (!object) return NULL;
+    object->size = size;
+    object->block_count = (size_t)(size / FS_BLOCK_BYTES + !!(size % FS_BLOCK_BYTES));
+    object->blocks = calloc(object->block_count ? object->block_count : 1, sizeof(fs_range *));
+    object->key = key ? strdup(key) : NULL;
+    if (!object->blocks || (key && !object->key)) {
+        free(object->blocks);
+        free(object->key);
+        free(object);
+        return NULL;
+    }
+    if (key) {
+        fs_object **bucket = &objects[bucket_of(key)];
+        object->next = *bucket;
+        *bucket = object;
+    }
+    return object;
+}
+
+/* Gives a reference back. With the last one the object goes. */
+static void object_unref(fs_object *object) {
+    if (--object->refs) return;
+    if (object->key) {
+        fs_object **at = &objects[bucket_of(object->key)];
+        while (*at != object) at = &(*at)->next;
+        *at = object->next;
+    }
+    free(object->blocks);
+    free(object->key);
+    free(object);
+}
+
+/* The object of this key and size; a new one if there is none, or if the key is NULL. It has no
+ * reference yet. NULL if there is no memory, or if the size is over INT64_MAX. */
+static fs_object *object_get(const char *key, uint64_t size) {
+    fs_object *found = key ? object_find(key, size) : NULL;
+    return found ? found : object_new(key, size);
+}
 
 /* ---- lists; all that follows until the public functions runs under the lock ---- */
 
@@ -82,7 +154,7 @@ static void range_unref(fs_range *range) {
     if (range->block) free(range->bytes);
     free(range->reason);
     pthread_cond_destroy(&range->arrived);
-    fs_object_unref(range->object);
+    object_unref(range->object);
     free(range);
 }
 
@@ -159,7 +231,7 @@ static void object_idle(fs_object *object) {
 
 fs_object *fs_object_open(const char *key, uint64_t size) {
     pthread_mutex_lock(&lock);
-    fs_object *object = fs_object_get(key, size);
+    fs_object *object = object_get(key, size);
     if (object) {
         object->handles++;
         object->refs++;
@@ -178,7 +250,7 @@ fs_object *fs_object_hold(fs_object *object) {
 
 void fs_object_release(fs_object *object) {
     pthread_mutex_lock(&lock);
-    fs_object_unref(object);
+    object_unref(object);
     pthread_mutex_unlock(&lock);
 }
 
@@ -186,7 +258,7 @@ void fs_object_close(fs_object *object) {
     pthread_mutex_lock(&lock);
     open_handles--;
     if (--object->handles == 0) object_idle(object);
-    fs_object_unref(object);
+    object_unref(object);
     pthread_mutex_unlock(&lock);
 }
 

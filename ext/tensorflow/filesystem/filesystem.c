@@ -2,17 +2,54 @@
  * of ours, and turns its outcome into a TF_Status. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
-#include "tensorflow/filesystem/plugin.h"
+#include "tensorflow/filesystem/filesystem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/gate.h"
+#include "tensorflow/filesystem/files.h"
 #include "tensorflow/filesystem/host.h"
-#include "tensorflow/filesystem/path.h"
-#include "tensorflow/filesystem/reader.h"
-#include "tensorflow/filesystem/writer.h"
-#include "tensorflow/filesystem/filesystem.h"
+#include "tensorflow/gate.h"
+
+/* ---- URLs in one form: `s3://b//x/./y/../z/` and `s3://b/x/z` are the same file ---- */
+
+static bool is_segment(const char *at, size_t length, const char *what) {
+    return length == strlen(what) && memcmp(at, what, length) == 0;
+}
+
+/* Drops the last segment of [root, end) and the slash before it. */
+static char *parent(char *root, char *end) {
+    while (end > root && end[-1] != '/') end--;
+    return end > root ? end - 1 : root;
+}
+
+/* The URL without empty, `.` and `..` segments after its scheme, and without a slash at the end.
+ * It is malloc'ed. NULL if there is no memory. */
+static char *clean_path(const char *url) {
+    char *clean = malloc(strlen(url) + 1);
+    if (!clean) return NULL;
+    const char *separator = strstr(url, "://");
+    const size_t scheme = separator ? (size_t)(separator - url) + 3 : 0;
+    memcpy(clean, url, scheme);
+    /* memory:///x and hdfs:///x have no authority: their leading slash stays */
+    char *root = clean + scheme, *end = root;
+    if (url[scheme] == '/') *end++ = '/', root++;
+    for (const char *at = url + scheme; *at;) {
+        const size_t length = strcspn(at, "/");
+        if (is_segment(at, length, "..")) {
+            end = parent(root, end);
+        } else if (length && !is_segment(at, length, ".")) {
+            if (end > root) *end++ = '/';
+            memcpy(end, at, length);
+            end += length;
+        }
+        at += length + (at[length] == '/');
+    }
+    *end = '\0';
+    return clean;
+}
+
+/* ---- outcomes ---- */
 
 static void report(failure *error, TF_Status *status) {
     tf.SetStatus(status, error->code, error->message);
@@ -272,7 +309,7 @@ static int get_matching_paths(const TF_Filesystem *filesystem, const char *glob,
 
 static char *translate_name(const TF_Filesystem *filesystem, const char *uri) {
     (void)filesystem;
-    return fs_path_clean(uri);
+    return clean_path(uri);
 }
 
 static void flush_caches(const TF_Filesystem *filesystem) {

@@ -113,4 +113,8 @@ typedef struct {
     void (*plugin_memory_free)(void *);
 } TF_FilesystemPluginInfo;
 
+/* Sets the scheme that the next TF_InitPlugin offers: TensorFlow loads this extension by its path, and
+ * asks that what it offers. NULL for none. The text is not copied. */
+void fs_plugin_offer(const char *scheme);
+
 #endif

@@ -56,4 +56,12 @@ void host_sync(void *file, failure *error);
 void host_finish(void *file, const char *data, size_t size, failure *error);
 void host_release_writer(void *file, const char *data, size_t size);
 
+/* Lets go of the GIL if this thread has it: some of TensorFlow's functions call the filesystem with the
+ * GIL held, for example a CheckpointReader, and bytes arrive by way of Python. So whoever waits for them
+ * must not keep it. */
+void *host_release_gil(void);
+
+/* Takes back what host_release_gil let go. */
+void host_restore_gil(void *released);
+
 #endif

@@ -12,13 +12,12 @@
  * read as at its end. Its requests take several blocks each, as many as leave IN_FLIGHT requests in the
  * window.
  */
-#include "tensorflow/filesystem/reader.h"
+#include "tensorflow/filesystem/files.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "tensorflow/gate.h"
-#include "tensorflow/filesystem/gil.h"
 #include "tensorflow/filesystem/host.h"
 #include "tensorflow/abi.h"
 
@@ -314,10 +313,10 @@ static int64_t read_now(fs_reader *reader, uint64_t offset, size_t n, char *buff
 
 int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer, failure *error) {
     const bool inside = gate_enter(); /* outside there is no GIL, but maybe the bytes */
-    void *released = inside ? fs_gil_release() : NULL;
+    void *released = inside ? host_release_gil() : NULL;
     const int64_t got = read_now(reader, offset, n, buffer, error);
     if (inside) {
-        fs_gil_restore(released);
+        host_restore_gil(released);
         gate_leave();
     }
     return got;

@@ -1,6 +1,6 @@
 /* A record writer appends 12 bytes, the record, 4 bytes: sent on to Python one by one, that would
  * take the GIL three times per record. */
-#include "tensorflow/filesystem/writer.h"
+#include "tensorflow/filesystem/files.h"
 
 #include <stdlib.h>
 #include <string.h>

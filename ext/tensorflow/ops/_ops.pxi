@@ -4,41 +4,41 @@ Whoever comes when the gate is closed is answered without Python. What was lent 
 """
 
 
-cdef extern from "tensorflow/ops/chunk.h" nogil:
-    ctypedef struct chunk:
+cdef extern from "tensorflow/ops/op_records.h" nogil:
+    ctypedef struct op_chunk:
         const uint8_t *data
         size_t size
         void *memory
         void *lender
-    c_bool chunk_take(chunk *bytes, size_t size, failure *why)
-    void (*chunk_return_lent)(void *lender) noexcept
+    c_bool op_chunk_take(op_chunk *bytes, size_t size, failure *why)
+    void (*op_return_lent)(void *lender) noexcept
 
 
-cdef extern from "tensorflow/ops/part.h" nogil:
-    ctypedef struct block_sums:
+cdef extern from "tensorflow/ops/op_records.h" nogil:
+    ctypedef struct op_sums:
         int64_t before
         int64_t behind
-    ctypedef struct record_part:
-        chunk bytes
-        chunk table
+    ctypedef struct op_part:
+        op_chunk bytes
+        op_chunk table
         int64_t *offsets
         int64_t *lengths
         size_t count
 
 
-cdef extern from "tensorflow/ops/settings.h" nogil:
-    ctypedef struct read_settings:
+cdef extern from "tensorflow/ops/op_python.h" nogil:
+    ctypedef struct op_settings:
         const char *options
         c_bool verify
         c_bool skip_corrupt
         c_bool partial
-        uint64_t limit
+        uint64_t max_record_bytes
 
 
-cdef extern from "tensorflow/ops/lender.h" nogil:
+cdef extern from "tensorflow/ops/op_python.h" nogil:
     enum:
         MAX_VERSION
-    ctypedef struct block_request:
+    ctypedef struct op_block:
         const char *url
         const char *codec
         const char *version
@@ -47,37 +47,37 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
         int64_t raw_start
         int64_t raw_stop
         int64_t records
-        block_sums sums
+        op_sums sums
         int64_t file_blocks
-    ctypedef struct tf_lender:
+    ctypedef struct op_python_functions:
         void *(*begin_block)(
-            const block_request *block, const read_settings *settings
+            const op_block *block, const op_settings *settings
         ) noexcept
         void (*drop_fetch)(void *fetch) noexcept
         c_bool (*await_fetch)(void *fetch) noexcept
         c_bool (*read_block)(
-            const block_request *block, const read_settings *settings, void *fetch, record_part *found,
+            const op_block *block, const op_settings *settings, void *fetch, op_part *found,
             failure *why
         ) noexcept
         c_bool (*read_stream)(
             const char *url, const char *codec, char *version, const int64_t *position,
-            const read_settings *settings, record_part *found, int64_t *next, c_bool *waits,
+            const op_settings *settings, op_part *found, int64_t *next, c_bool *waits,
             failure *why
         ) noexcept
         void (*forget_steps)() noexcept
         c_bool (*inflate)(
-            const char *codec, const chunk *stored, size_t limit, chunk *raw
+            const char *codec, const op_chunk *stored, size_t limit, op_chunk *raw
         ) noexcept
         c_bool (*is_whole)(const char *path) noexcept
-    tf_lender lender
+    op_python_functions op_python
 
 
-cdef extern from "tensorflow/ops/lent.h" nogil:
-    void lent_after_fork()
+cdef extern from "tensorflow/ops/op_blocks.h" nogil:
+    void op_lent_after_fork()
 
 
-cdef extern from "tensorflow/ops/kernels.h" nogil:
-    const char *tf_kernels_register()
+cdef extern from "tensorflow/ops/op_call.h" nogil:
+    const char *op_kernels_register()
 
 
 cdef object _begin_block = None
@@ -92,24 +92,24 @@ cdef object _classify = None
 def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, is_whole, classify):
     """Register the ops; what their kernels call for all but raw local files. Once per process."""
     global _begin_block, _read_block, _read_stream, _forget_steps, _inflate, _is_whole, _classify
-    global chunk_return_lent
+    global op_return_lent
     if _read_block is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     load_abi()
     _begin_block, _read_block = begin_block, read_block
     _read_stream, _forget_steps = read_stream, forget_steps
     _inflate, _is_whole, _classify = inflate, is_whole, classify
-    chunk_return_lent = return_lent
-    lender.begin_block = begin
-    lender.drop_fetch = drop
-    lender.await_fetch = await_begun
-    lender.read_block = lend_block
-    lender.read_stream = lend_stream
-    lender.forget_steps = forget_streams
-    lender.inflate = lend_inflated
-    lender.is_whole = is_whole_shard
-    pthread_atfork(NULL, NULL, lent_after_fork)
-    cdef const char *problem = tf_kernels_register()
+    op_return_lent = return_lent
+    op_python.begin_block = begin
+    op_python.drop_fetch = drop
+    op_python.await_fetch = await_begun
+    op_python.read_block = lend_block
+    op_python.read_stream = lend_stream
+    op_python.forget_steps = forget_streams
+    op_python.inflate = lend_inflated
+    op_python.is_whole = is_whole_shard
+    pthread_atfork(NULL, NULL, op_lent_after_fork)
+    cdef const char *problem = op_kernels_register()
     if problem != NULL:
         raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
 
@@ -122,8 +122,8 @@ cdef void return_lent(void *buffer) noexcept nogil:
         gate_leave()
 
 
-cdef int lend(object data, chunk *bytes) except -1:
-    """Export `data` to C until chunk_release."""
+cdef int lend(object data, op_chunk *bytes) except -1:
+    """Export `data` to C until op_chunk_release."""
     cdef Py_buffer *buffer = <Py_buffer *> malloc(sizeof(Py_buffer))
     if buffer == NULL:
         raise MemoryError()
@@ -138,7 +138,7 @@ cdef int lend(object data, chunk *bytes) except -1:
     return 0
 
 
-cdef int lend_batch(object batch, record_part *found, failure *why) except -1:
+cdef int lend_batch(object batch, op_part *found, failure *why) except -1:
     """Export a RecordBatch: its buffer, and a copy of where its records lie."""
     cdef const int64_t[::1] offsets = batch.offsets
     cdef const int64_t[::1] lengths = batch.lengths
@@ -147,7 +147,7 @@ cdef int lend_batch(object batch, record_part *found, failure *why) except -1:
     if count == 0:
         return 0
     lend(batch.buffer, &found.bytes)
-    if not chunk_take(&found.table, 2 * nbytes, why):
+    if not op_chunk_take(&found.table, 2 * nbytes, why):
         raise MemoryError()
     found.offsets = <int64_t *> found.table.memory
     found.lengths = found.offsets + count
@@ -176,7 +176,7 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
         return fail(why, TF_UNKNOWN, b"an error that could not be described")
 
 
-cdef void *begin(const block_request *block, const read_settings *settings) noexcept nogil:
+cdef void *begin(const op_block *block, const op_settings *settings) noexcept nogil:
     cdef void *fetch = NULL
     if gate_enter():
         fetch = begin_fetch(block, settings)
@@ -184,7 +184,7 @@ cdef void *begin(const block_request *block, const read_settings *settings) noex
     return fetch
 
 
-cdef void *begin_fetch(const block_request *block, const read_settings *settings) noexcept with gil:
+cdef void *begin_fetch(const op_block *block, const op_settings *settings) noexcept with gil:
     try:
         fetch = _begin_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
@@ -225,7 +225,7 @@ cdef c_bool await_fetch(void *fetch) noexcept with gil:
 
 
 cdef c_bool lend_block(
-    const block_request *block, const read_settings *settings, void *fetch, record_part *found,
+    const op_block *block, const op_settings *settings, void *fetch, op_part *found,
     failure *why
 ) noexcept nogil:
     cdef c_bool had
@@ -237,7 +237,7 @@ cdef c_bool lend_block(
 
 
 cdef c_bool read_lent(
-    const block_request *block, const read_settings *settings, void *fetch, record_part *found,
+    const op_block *block, const op_settings *settings, void *fetch, op_part *found,
     failure *why
 ) noexcept with gil:
     begun = None
@@ -249,7 +249,7 @@ cdef c_bool read_lent(
             begun,
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), (block.raw_start, block.raw_stop),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
+            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.max_record_bytes,
             block.file_blocks, (block.sums.before, block.sums.behind),
         )
         if settings.skip_corrupt:
@@ -263,7 +263,7 @@ cdef c_bool read_lent(
 
 cdef c_bool lend_stream(
     const char *url, const char *codec, char *version, const int64_t *position,
-    const read_settings *settings, record_part *found, int64_t *next, c_bool *waits, failure *why
+    const op_settings *settings, op_part *found, int64_t *next, c_bool *waits, failure *why
 ) noexcept nogil:
     cdef c_bool had
     if not gate_enter():
@@ -275,12 +275,12 @@ cdef c_bool lend_stream(
 
 cdef c_bool read_stream(
     const char *url, const char *codec, char *version, const int64_t *position,
-    const read_settings *settings, record_part *found, int64_t *next, c_bool *waits, failure *why
+    const op_settings *settings, op_part *found, int64_t *next, c_bool *waits, failure *why
 ) noexcept with gil:
     try:
         answer = _read_stream(
             url.decode(), codec.decode(), version.decode(), (position[0], position[1]),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
+            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.max_record_bytes,
         )
         waits[0] = answer is None
         if answer is None:
@@ -309,7 +309,7 @@ cdef void forget_here() noexcept with gil:
 
 
 cdef c_bool lend_inflated(
-    const char *codec, const chunk *stored, size_t limit, chunk *raw
+    const char *codec, const op_chunk *stored, size_t limit, op_chunk *raw
 ) noexcept nogil:
     cdef c_bool had = False  # closed: so says read_stream
     if gate_enter():
@@ -319,7 +319,7 @@ cdef c_bool lend_inflated(
 
 
 cdef c_bool inflate(
-    const char *codec, const chunk *stored, size_t limit, chunk *raw
+    const char *codec, const op_chunk *stored, size_t limit, op_chunk *raw
 ) noexcept with gil:
     try:
         data = PyBytes_FromStringAndSize(<const char *> stored.data, <Py_ssize_t> stored.size)

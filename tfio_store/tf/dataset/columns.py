@@ -33,7 +33,7 @@ _compose = getattr(parsing_ops, "_construct_tensors_for_composite_features", Non
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, as ext/tensorflow/ops/columns.h has them."""
+    """One column, as ext/tensorflow/ops/op_decode.h has them."""
 
     key: str
     dtype: tf.DType

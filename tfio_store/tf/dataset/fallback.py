@@ -104,7 +104,7 @@ def read_blocks(
 
 
 def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
-    """The records in the order of ``records_shuffle`` in ``ext/tensorflow/ops/records.c``."""
+    """The records in the order of ``op_records_shuffle`` in ``ext/tensorflow/ops/op_records.c``."""
     if not len(seeds):
         return records
     state = int(seeds[0])
@@ -118,7 +118,7 @@ def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
 
 
 class _Kept:
-    """Blocks of which some records are still to be taken. ``ext/tensorflow/ops/lent.c`` does the
+    """Blocks of which some records are still to be taken. ``ext/tensorflow/ops/op_lent.c`` does the
     same."""
 
     MOST = 16

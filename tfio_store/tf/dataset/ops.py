@@ -1,6 +1,6 @@
 """The ops that datasets are made of: the bridge's, or the same made of TensorFlow's own.
 
-The bridge (``ext/tensorflow/ops/kernels.c``) is loaded when this module is first imported. Where
+The bridge (``ext/tensorflow/ops/op_kernels.c``) is loaded when this module is first imported. Where
 it can't be loaded, or ``TFIO_STORE_TF_BRIDGE=off`` forbids it, `tf.numpy_function` calls the same
 code in Python. That gives the same records. But it is slower, its errors are
 `tf.errors.UnknownError`, and tf.data service can't run it, because it is bound to this process. A
@@ -267,7 +267,7 @@ def pack_stream(
     settings: Settings,
     least: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/pack.h has
+    """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/op_pack.h has
     it. There are ``least`` of them, unless the files end, memory forbids it, or they are still on
     their way.
 

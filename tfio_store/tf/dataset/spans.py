@@ -469,7 +469,7 @@ class Blocks:
 
 
 # The numbers of groups that are wanted may have a mark behind them, in their last bits: that of the
-# versions of the files. ``ext/tensorflow/ops/request.c`` takes them apart as `group_of` does.
+# versions of the files. ``ext/tensorflow/ops/op_blocks.c`` takes them apart as `group_of` does.
 
 
 MARKS = 1 << 32

@@ -221,7 +221,7 @@ def _reading(settings: Settings, least: int | None = None) -> Any:
 #
 #     files ─ packs of records, file by file ─ cut ─ batches of each ─ read
 #
-# A pack is one tensor of bytes (see ``ext/tensorflow/ops/pack.h``). One thread decompresses into
+# A pack is one tensor of bytes (see ``ext/tensorflow/ops/op_pack.h``). One thread decompresses into
 # packs ahead. A scan says where the batches lie in each, and keeps what fills none for the next.
 # Then a call for each batch makes tensors of it; calls that also parse run several at once.
 
