@@ -64,7 +64,8 @@ def fetch_blocks(
     """
     ranges = fetches(units, numbers, position=position, start=start)
     # of a long dataset each range may need a page and a table, which take requests themselves
-    first = None if units.dataset.paged is None else 1
+    paged = units.dataset.paged
+    first = None if paged is None or paged.small else 1
     with closing(ReadAhead(ranges, budget=budget, may_be_short=True, first=first)) as ahead:
         yield from decode(units.dataset, tagged(ahead), how, budget=budget)
 
