@@ -21,9 +21,7 @@ SETTLED_S = 0.15
 """A request that nobody waits for has arrived so many seconds later."""
 
 
-_PARTS = (
-    (".manifest.json", "manifest"), (".shards.", "page"), (".index.", "table"), (".index", "index")
-)  # fmt: skip
+_PARTS = ((".manifest.json", "manifest"), (".index", "index"))
 """Parts of names, and what has them."""
 
 
@@ -97,7 +95,7 @@ def steps(bucket: Bucket, url: str, how: dict[str, Any]) -> dict[str, list[Reque
 
 
 def told(requests: list[Request]) -> str:
-    """Requests in words: "manifest, 3 tables"."""
+    """Requests in words: "manifest, 3 x index"."""
     counts: dict[str, int] = {}
     for request in requests:
         counts[request.what] = counts.get(request.what, 0) + 1

@@ -1,4 +1,4 @@
-"""What earlier versions kept is read: states of readers, and caches. tests/dataset/test_vectors.py
+"""What was kept is read: states of readers, and caches. tests/dataset/test_vectors.py
 does so for datasets."""
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ from tests.vectors import make_cache as golden_cache
 from tests.vectors.make_states import NAMES, STATES, mixture, numbers, reader
 from tfio_store import RecordReader, write_table
 
-READ = sorted(path.stem for path in STATES.glob("*.json") if not path.stem.startswith("format-"))
-EARLIER = sorted(path.stem for path in STATES.glob("format-3*.json"))
-"""Of form 3, before states had marks of their files' versions."""
-
-REFUSED = sorted(path.stem for path in STATES.glob("format-[12]-*.json"))
-"""Of forms that no release has written."""
+READ = sorted(path.stem for path in STATES.glob("*.json"))
 
 
 def kept(name: str) -> tuple[Any, dict[str, Any]]:
@@ -33,31 +28,22 @@ def kept(name: str) -> tuple[Any, dict[str, Any]]:
 
 def test_each_state_is_tested() -> None:
     assert sorted(NAMES) == READ
-    assert len(EARLIER) == 4
-    assert len(REFUSED) == 4
 
 
-@pytest.mark.parametrize("name", [*READ, *EARLIER])
+@pytest.mark.parametrize("name", READ)
 def test_a_reader_goes_on_from_a_golden_state(name: str) -> None:
     made, document = kept(name)
     made.restore(document["state"])
     assert numbers(made) == document["then"]
 
 
-@pytest.mark.parametrize("name", [*READ, *EARLIER])
+@pytest.mark.parametrize("name", READ)
 def test_an_order_is_what_it_was(name: str) -> None:
     """The order of a shuffled reader for one seed, the shares, and the choices of a mixture."""
     made, document = kept(name)
     count = len(document["first"])
     if name != "resharded":  # whose order is that of what others left
         assert numbers(made)[:count] == document["first"]
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_state_of_a_form_before_the_first_release_is_refused(name: str) -> None:
-    made, document = kept(name)
-    with pytest.raises(ValueError, match="state= is no reader's state of format 3"):
-        made.restore(document["state"])
 
 
 def test_a_state_of_a_later_form_asks_for_an_update(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import tfio_store as tfs
 from tests.chaos.content import Seen, Version, check_history, check_order
 from tests.chaos.roles import NAME, Crowd, live, read
 from tests.servers.place import Place
+from tfio_store.dataset.folder import Folder
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.chaos.roles", "s3fs", "gcsfs", "adlfs"])
@@ -161,9 +162,10 @@ def check_left(crowd: Crowd) -> None:
         assert records is None or found == records, f"{name} was changed"
     kept = set(FOREIGN)
     for name in ("train", "alias", "other"):
-        manifest = tfs.DatasetManifest.from_bytes(place.get(f"ds/_{name}.manifest.json"))
-        kept |= {f"ds/_{name}.manifest.json", f"ds/{manifest.index}"}
-        kept |= {f"ds/{shard.name}" for shard in manifest.shards}
+        there = Folder(*place.open("ds")).manifest(f"_{name}.manifest.json")
+        assert there is not None
+        assert there.manifest is not None
+        kept |= {f"ds/_{name}.manifest.json", *(f"ds/{one}" for one in there.manifest.names())}
     left = set(place.names()) - kept
     assert not left, f"clean left {sorted(left)}"
     store, folder = place.open("ds")

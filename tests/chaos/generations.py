@@ -8,6 +8,7 @@ from typing import Any
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tfio_store.dataset.folder import Folder, Root
 
 NAME = "ds/train"
 CODECS = (None, "GZIP", "ZLIB", "ZSTD")
@@ -114,9 +115,9 @@ def check_objects(place: Place) -> None:
     if "_train.manifest.json" not in names:
         assert not names
         return
-    manifest = tfs.DatasetManifest.from_bytes(stored(place, "_train.manifest.json"))
-    shards = {shard.name for shard in manifest.shards}
-    assert names == {"_train.manifest.json", str(manifest.index)} | shards
+    root = Root(Folder(store, folder), "_train.manifest.json")
+    manifest = tfs.DatasetManifest.from_bytes(stored(place, root.name), folder=root)
+    assert names == {root.name, *manifest.names()}
     for shard in manifest.shards:
         assert tfs.crc32c(stored(place, shard.name)) == shard.crc32c
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.chaos_read.content import Source
 from tests.servers.lying_proxy import LIES, Liar
+from tests.support.indexes import root_bytes
 
 __all__ = ["CACHE", "LINE", "Fault", "damaged", "draw", "lie", "put_foreign_things"]
 
@@ -201,10 +202,7 @@ def _spoil_metadata(dice: random.Random, kind: str, objects: dict[str, bytes]) -
         del objects[index]
     else:
         document = json.loads(objects[manifest])
-        del document["crc32c"]
-        shard = dice.choice(document["shards"])
-        shard["nbytes"] = dice.choice([0, shard["nbytes"] + 1, 1 << 40, 1 << 62])
-        document["nbytes"] = sum(each["nbytes"] for each in document["shards"])
-        if dice.random() < 0.7:
-            document["index"] = None
-        objects[manifest] = json.dumps(document).encode()
+        row = dice.choice(document["pages"])
+        row[8] = dice.choice([0, row[8] + 1, 1 << 40, 1 << 62])
+        document["nbytes"] = sum(each[8] for each in document["pages"])
+        objects[manifest] = root_bytes(document)

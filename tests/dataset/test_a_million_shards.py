@@ -143,7 +143,7 @@ def test_tables_that_nobody_came_for_make_room(
 ) -> None:
     paged = tfs.RecordSource(many[0]).dataset.paged
     assert paged is not None
-    monkeypatch.setattr(pages_of_lists, "_TABLES_BEGUN", 40 * paged.listed(0).place.nbytes)
+    monkeypatch.setattr(pages_of_lists, "_TABLES_BEGUN", 40 * paged.listed(0).nbytes)
     for first in range(0, 200, 50):
         counted.clear()
         paged.begin_tables(range(first, first + 30))

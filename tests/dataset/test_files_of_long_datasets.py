@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts
 from tests.servers.place import Place
 from tests.support.counted import Counted
+from tests.support.indexes import all_long
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.source import open_dataset
 from tfio_store.storage import Storage
@@ -17,8 +17,7 @@ SHARDS = 9
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, 3)
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def written(memory: Place) -> Place:
 
 
 def lists(place: Place) -> list[str]:
-    return [name for name in place.names() if "_train.shards." in name]
+    return [name for name in place.names() if "_train.index" in name]
 
 
 def test_one_file_takes_one_page_and_one_table(
@@ -73,5 +72,5 @@ def test_raw_files_are_read_without_their_list(memory: Place, damage: str) -> No
             memory.put(name, memory.get(name)[:60])
         else:
             memory.fs.rm(memory.url(name))
-    with pytest.warns(RuntimeWarning, match="without its manifest.*_train.shards"):
+    with pytest.warns(RuntimeWarning, match="without its manifest.*_train.index"):
         assert read(memory, "ds/train-*") == before

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
-import google_crc32c
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts
 from tests.servers.place import Place
+from tests.support.indexes import all_long, root_bytes, sealed, section
 from tests.support.sharded import sharded
 from tfio_store.errors import DataLossError, ManifestError, ReplacedError
 
@@ -28,8 +27,7 @@ MOST_MEMORY = 8 << 20
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, 3)
 
 
 @pytest.fixture(params=[None, "GZIP"])
@@ -41,16 +39,11 @@ def written(request: pytest.FixtureRequest, memory: Place) -> Place:
 
 def root(place: Place) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    del found["crc32c"]  # for those who change it
     return found
 
 
 def put_root(place: Place, document: dict[str, Any]) -> None:
-    place.put("ds/_train.manifest.json", json.dumps(document).encode())
-
-
-def sealed(data: bytes) -> bytes:
-    return data[:-4] + struct.pack("<I", google_crc32c.value(data[:-4]))
+    place.put("ds/_train.manifest.json", root_bytes(document))
 
 
 def check(place: Place) -> None:
@@ -81,25 +74,24 @@ def words(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def test_no_word_of_a_page_makes_wrong_records(written: Place) -> None:
     document = root(written)
-    row = document["shards"]["pages"][0]
-    name = "ds/" + document["shards"]["objects"][row[0]]
+    row = document["pages"][0]
+    name = "ds/" + document["objects"][row[0]][0]
     whole, (start, nbytes) = written.get(name), row[1:3]
     for _, page in words(whole[start : start + nbytes]):
-        page = sealed(page)
+        page = sealed(page[:-4])
         written.put(name, whole[:start] + page + whole[start + nbytes :])
-        row[7] = int.from_bytes(page[-4:], "little")  # whoever lies here, can lie there
+        row[3] = int.from_bytes(page[-4:], "little")  # whoever lies here, can lie there
         put_root(written, document)
         check(written)
 
 
 def test_no_word_of_a_table_makes_wrong_records(written: Place) -> None:
-    (name,) = [name for name in written.names() if "_train.index." in name]
+    (name,) = [name for name in written.names() if "_train.index" in name]
     whole = written.get(name)
-    _, _, blocks, _, kind = struct.unpack_from("<QQQII", whole, 16)
-    nbytes = 32 + 8 * (blocks + 1) * (3 if kind == 2 else 2)
-    nbytes += -(nbytes + 4) % 8 + 4
+    _, length = struct.unpack_from("<8sQ", whole, 16)
+    nbytes = (16 + length + 4 + 7) // 8 * 8
     for _, table in words(whole[16 : 16 + nbytes]):
-        written.put(name, whole[:16] + sealed(table) + whole[16 + nbytes :])
+        written.put(name, whole[:16] + sealed(table[:-4]) + whole[16 + nbytes :])
         check(written)
 
 
@@ -111,12 +103,12 @@ def test_no_number_of_the_root_makes_wrong_records_or_takes_memory(memory: Place
     tracemalloc.start()
     try:
         for page in range(2):
-            for column in range(8):
+            for column in range(11):
                 document = json.loads(honest)
-                document["shards"]["pages"][page][column] = lie
+                document["pages"][page][column] = lie
                 put_root(memory, document)
                 check(memory)
-        for key in ("records", "nbytes", "index", "version", "shards"):
+        for key in ("shards", "records", "nbytes", "version", "objects", "pages", "streams"):
             put_root(memory, {**json.loads(honest), key: lie})
             check(memory)
         _, peak = tracemalloc.get_traced_memory()
@@ -127,15 +119,15 @@ def test_no_number_of_the_root_makes_wrong_records_or_takes_memory(memory: Place
 
 def _deny_first(place: Place, document: dict[str, Any], at: int) -> int:
     """The first shard's number at this byte of its row becomes 0, in a sealed page; what it was."""
-    row = document["shards"]["pages"][0]
-    name = "ds/" + document["shards"]["objects"][row[0]]
+    row = document["pages"][0]
+    name = "ds/" + document["objects"][row[0]][0]
     whole, (start, nbytes) = place.get(name), row[1:3]
     page = bytearray(whole[start : start + nbytes])
-    (first,) = struct.unpack_from("<Q", page, 16 + at)
-    struct.pack_into("<Q", page, 16 + at, 0)
-    lying = sealed(bytes(page))
+    (first,) = struct.unpack_from("<Q", page, 16 + 8 + at)
+    struct.pack_into("<Q", page, 16 + 8 + at, 0)
+    lying = sealed(bytes(page[:-4]))
     place.put(name, whole[:start] + lying + whole[start + nbytes :])
-    row[7] = int.from_bytes(lying[-4:], "little")
+    row[3] = int.from_bytes(lying[-4:], "little")
     return int(first)
 
 
@@ -145,11 +137,11 @@ def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
     with sharded(memory, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
     document = root(memory)
-    row = document["shards"]["pages"][0]
+    row = document["pages"][0]
     if where == "root":
-        row[6] = 0
+        row[9] = 0
     else:
-        row[6] -= _deny_first(memory, document, 48)
+        row[9] -= _deny_first(memory, document, 48)
     put_root(memory, document)
     with pytest.raises(ManifestError, match="no block"):
         list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
@@ -161,13 +153,13 @@ def test_blocks_without_a_record_are_refused(memory: Place, where: str) -> None:
     with sharded(memory, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
     document = root(memory)
-    row = document["shards"]["pages"][0]
-    records = row[4]
+    row = document["pages"][0]
+    records = row[7]
     if where == "root":
-        row[4] = 0
+        row[7] = 0
     else:
-        row[4] -= _deny_first(memory, document, 24)
-    document["records"] -= records - row[4]
+        row[7] -= _deny_first(memory, document, 24)
+    document["records"] -= records - row[7]
     put_root(memory, document)
     with pytest.raises(ManifestError, match="no record"):
         tfs.RecordSource(memory.url("ds/train"))[:]
@@ -177,8 +169,8 @@ def test_a_page_that_is_listed_twice_is_refused(memory: Place) -> None:
     with sharded(memory) as writer:
         writer.write_batch(RECORDS)
     document = root(memory)
-    document["shards"]["pages"] *= 2
-    for total in ("records", "nbytes"):
+    document["pages"] *= 2
+    for total in ("shards", "records", "nbytes"):
         document[total] *= 2
     put_root(memory, document)
     with pytest.raises(ManifestError, match="two pages overlap in _train"):
@@ -190,14 +182,12 @@ def test_verify_tells_of_a_shard_that_two_pages_name(memory: Place, quick: bool)
     with sharded(memory) as writer:
         writer.write_batch(RECORDS)
     document = root(memory)
-    name = document["shards"]["objects"][0]
-    memory.put("ds/_train.shards.copy", memory.get("ds/" + name))
-    rows = document["shards"]["pages"]
-    document["shards"] = {
-        "objects": [name, "_train.shards.copy"],
-        "pages": [*rows, *([1, *row[1:]] for row in rows)],
-    }
-    for total in ("records", "nbytes"):
+    (name, nbytes) = document["objects"][0]
+    memory.put("ds/_train.index.copy", memory.get("ds/" + name))
+    rows = document["pages"]
+    document["objects"] = [[name, nbytes], ["_train.index.copy", nbytes]]
+    document["pages"] = [*rows, *([1, *row[1:]] for row in rows)]
+    for total in ("shards", "records", "nbytes"):
         document[total] *= 2
     put_root(memory, document)
     report = tfs.verify(memory.url("ds/train"), quick=quick)
@@ -209,26 +199,21 @@ def test_verify_tells_of_a_shard_that_two_pages_name(memory: Place, quick: bool)
 
 
 @pytest.mark.parametrize("name", ["../train-0", "/etc/passwd", "a//b", "a%2fb", "s3://b/x", ".."])
-@pytest.mark.parametrize("of", ["shard", "index"])
-def test_a_page_that_leaves_the_folder_is_refused(written: Place, name: str, of: str) -> None:
+def test_a_page_that_leaves_the_folder_is_refused(written: Place, name: str) -> None:
     document = root(written)
-    row = document["shards"]["pages"][1]  # of one shard
-    path = "ds/" + document["shards"]["objects"][row[0]]
+    row = document["pages"][1]  # of one shard
+    path = "ds/" + document["objects"][row[0]][0]
     whole, (start, nbytes) = written.get(path), row[1:3]
-    page = bytearray(whole[start : start + nbytes])
-    shards, indexes, names, index_names = struct.unpack_from("<4I", page)
-    assert (shards, indexes) == (1, 1)
-    at = len(page) - 4 - index_names - (names if of == "shard" else 0)
-    length = names if of == "shard" else index_names
-    page[at : at + length] = name.encode()
-    struct.pack_into("<I", page, 8 if of == "shard" else 12, len(name))
-    struct.pack_into("<I", page, 16 + 40 + (8 if of == "shard" else 12), len(name))
-    lying = sealed(bytes(page))
-    written.put(path, whole[:start] + lying + whole[start + nbytes :])
-    row[2], row[7] = len(lying), int.from_bytes(lying[-4:], "little")
+    payload = whole[start + 16 : start + nbytes]
+    assert struct.unpack_from("<I", payload) == (1,)
+    numbers = struct.pack("<2I", 1, len(name)) + payload[8 : 8 + 24 + 8]
+    lying = section(b"page", numbers + struct.pack("<I", len(name)) + name.encode())
+    row[1], row[2], row[3] = len(whole), len(lying), int.from_bytes(lying[-4:], "little")
+    document["objects"][row[0]][1] += len(lying)
+    written.put(path, whole + lying)
     put_root(written, document)
     url = written.url("ds/train")
-    with pytest.raises(ManifestError, match=r"_train\.shards\."):
+    with pytest.raises(ManifestError, match=r"_train\.index"):
         list(tfs.RecordReader(url).shard(0, 1))
-    with pytest.raises(ManifestError, match=r"_train\.shards\."):
+    with pytest.raises(ManifestError, match=r"_train\.index"):
         tfs.RecordSource(url)[-1]

@@ -29,7 +29,7 @@ def served(bucket: Bucket) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module", params=[None, "GZIP"], ids=["raw", "compressed"])
 def long(bucket: Bucket, request: pytest.FixtureRequest) -> tuple[str, bool]:
     """A dataset of 3,000 shards of one block, and whether it is compressed. It takes seconds to
-    write: with fewer shards its list would not be apart."""
+    write: of fewer shards the index is read whole."""
     packed = request.param is not None
     return write(bucket, f"long-{packed}", 3000, compression=request.param), packed
 
@@ -43,10 +43,10 @@ def test_the_steps_of_a_long_dataset(
 ) -> None:
     url, packed = long
     opened, record, again, share = steps(bucket, url, served).values()
-    # the index of a short dataset is asked for beside the manifest: that saves those a round trip
+    # the index of a small dataset is asked for beside the manifest: that saves those a round trip
     assert told(opened) == told(again) == f"{NO_FILE}, index (missing), manifest"
-    # of a raw shard of one block the page tells where it lies
-    assert told(record) == told(share) == ("block, page, table" if packed else "block, page")
+    # the page and the table; of a raw shard of one block the page tells where it lies
+    assert told(record) == told(share) == ("block, 2 x index" if packed else "block, index")
     assert nbytes(opened) + nbytes(record) < 20_000
     assert nbytes(again) + nbytes(share) < 20_000
 
@@ -84,8 +84,8 @@ def test_who_reads_on_has_the_next_blocks_ahead(
     asked = bucket.asked(lambda: list(reader))
     counts = Counter(one.what for one in asked)
     counts.pop("index (missing)", None)  # asked for beside the manifest, when it was opened
-    assert counts.pop("page") == 2  # of the first block, and together of all others
-    assert counts == {"block": 30, "table": 30} if packed else {"block": 30}
+    # two for pages, of the first block, and together of all others
+    assert counts == {"block": 30, "index": 32 if packed else 2}
 
 
 def test_all_pages_come_by_few_requests(
@@ -94,6 +94,6 @@ def test_all_pages_come_by_few_requests(
     dataset = tfs.open(long[0], storage_options=served)
     assert dataset.paged is not None
     paged = dataset.paged
-    asked = bucket.asked(lambda: len(list(paged)))
+    asked = bucket.asked(lambda: len(list(paged.all_listed())))
     # the index that such a dataset has not was asked for beside its manifest, by `open`
-    assert told([one for one in asked if one.what != "index (missing)"]) == "page"
+    assert told([one for one in asked if one.what != "index (missing)"]) == "index"

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts_of_manifests
 from tests.support.counted import Counted
 from tests.support.framed import framed
+from tests.support.indexes import all_long
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.paged_shards import cut_table
 from tfio_store.dataset.slice import bounds_of, span_text
@@ -264,7 +264,7 @@ def test_a_slice_of_a_partition(dataset: Any) -> None:
 def test_a_slice_of_a_long_dataset(
     tmp_path: Path, codec: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+    all_long(monkeypatch)
     whole = written(f"{tmp_path}/train", items(500), compression=codec)
     for span in ("30:470", ":200", "7:8", "95%:", "5:5"):
         first, stop = bounds_of(span, len(whole))

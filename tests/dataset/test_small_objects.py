@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.dataset.block_tables import encode_tables, most_bytes
 from tfio_store.errors import ManifestError
 
 HUGE = 1 << 40
@@ -47,22 +45,6 @@ def test_an_index_that_is_too_large_for_its_manifest_is_not_read(tmp_path: Path)
     swollen(index)
     with pytest.raises(ManifestError, match=rf"_t\.index.*: it has {HUGE} bytes"):
         list(tfs.RecordReader(tmp_path / "t"))
-
-
-@pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB", "ZSTD"])
-def test_each_index_fits(compression: str | None, tmp_path: Path) -> None:
-    """The limit by the manifest is never below what a writer makes."""
-    if compression == "ZSTD":
-        pytest.importorskip("zstandard")
-    for records in ([], [b""], [b""] * 1000, [os.urandom(5000)] * 50):
-        with tfs.ShardedWriter(
-            tmp_path / "t", num_shards=3, compression=compression, block_bytes=4096,
-            record_positions=None if compression else True, if_exists="overwrite",
-        ) as writer:  # fmt: skip
-            writer.write_batch(records)
-        shards = writer.manifest.shards
-        assert len(encode_tables(shards)) <= most_bytes(shards)
-        assert len(list(tfs.RecordReader(tmp_path / "t"))) == len(records)
 
 
 def test_a_file_of_starts_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import uuid
 import zlib
@@ -228,13 +227,12 @@ def write_set(
             else:
                 for record in part:
                     writer.write(record)
-    manifest = json.loads(place.get(f"_{name}.manifest.json"))
     files = []
-    for shard in manifest["shards"]:
-        data = place.get(shard["name"])
+    for shard in writer.manifest.shards:
+        data = place.get(shard.name)
         found, whole = oracle.read(oracle.decompress(data, codec))
-        same((whole, len(found)), (True, shard["records"]), shard["name"])
-        files.append(File(place.url(shard["name"]), found, codec, data))
+        same((whole, len(found)), (True, shard.records), shard.name)
+        files.append(File(place.url(shard.name), found, codec, data))
     made = Made(place.url(name), files, place, committed=True)
     same_multiset(made.records, records, "what ShardedWriter wrote")
     if how == {"num_shards": 3} and len(parts) == 1:

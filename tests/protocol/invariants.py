@@ -27,7 +27,6 @@ from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import PageRef
 from tfio_store.errors import UncertainCommitError
 from tfio_store.maintain.clean import clean
@@ -43,7 +42,7 @@ _decoded: dict[tuple[int, ...], Records] = {}
 """Records of a dataset by the digests of its objects."""
 
 _named: dict[int, tuple[str, ...]] = {}
-"""What a manifest names, by its digest. The objects that tell of shards are never written again."""
+"""What a manifest names, by its digest. The objects of an index are never written again."""
 
 
 class Violation(AssertionError):
@@ -52,7 +51,7 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True)
 class Objects:
-    """The world's folder, for a list of shards that lies apart from its manifest."""
+    """The world's folder, for an index."""
 
     world: World
 
@@ -89,7 +88,7 @@ def named(world: World) -> tuple[str, ...]:
         try:
             names = parsed(world, found.data).names()
         except FileNotFoundError as missing:
-            raise Violation("the manifest names a list that is not there") from missing
+            raise Violation("the manifest names an index that is not there") from missing
         _named[found.digest] = tuple(f"{FOLDER}/{name}" for name in sorted(names))
     return _named[found.digest]
 
@@ -110,11 +109,6 @@ def dataset(world: World) -> Records | None:
 
 
 def decode(world: World, manifest: DatasetManifest) -> Records:
-    if isinstance(manifest.shards, PagedShards):
-        list(manifest.shards.tables(range(len(manifest.shards))))
-    else:
-        assert manifest.index is not None
-        manifest.with_index(world.objects[f"{FOLDER}/{manifest.index}"].data)
     records: list[bytes] = []
     for shard in manifest.shards:
         data = world.objects[f"{FOLDER}/{shard.name}"].data

@@ -12,6 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tests.support.indexes import put_dataset
 from tfio_store.dali import write_idx
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.manifest import DatasetManifest
@@ -66,10 +67,8 @@ def test_an_index_that_claims_a_huge_block_is_not_believed(tmp_path: Path) -> No
     data = b"".join(packer.compress(record) for _ in range(70)) + packer.flush()
     table = BlockTable(np.array([0, len(data)]), np.array([0, 70 * len(record)]), np.array([0, 70]))
     shard = ShardInfo("t-00000.tfrecord", len(data), 70, tfs.crc32c(data), table)
-    manifest = DatasetManifest((shard,), "GZIP", index="_t.index", generation="x")
     (tmp_path / shard.name).write_bytes(data)
-    (tmp_path / "_t.index").write_bytes(manifest.index_bytes())
-    (tmp_path / "_t.manifest.json").write_bytes(manifest.to_bytes())
+    put_dataset(tmp_path / "t", DatasetManifest((shard,), "GZIP", generation="x"))
     with pytest.raises(tfs.errors.RecordTooLargeError, match="max_record_bytes="):
         list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 21))
     assert len(list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 24))) == 70

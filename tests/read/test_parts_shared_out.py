@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts_of_manifests
+from tests.support.indexes import all_long
 
 
 def items(count: int) -> list[bytes]:
@@ -28,7 +28,7 @@ def part(
     """A slice that cuts blocks, or a partition; and its records."""
     long, codec, kind = request.param
     if long:
-        monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+        all_long(monkeypatch)
     url = f"{tmp_path}/train"
     with tfs.ShardedWriter(url, num_shards=3, block_bytes=4096, compression=codec) as writer:
         writer.write_batch(items(503))

@@ -172,7 +172,7 @@ class TestBuildIndex:
         pattern, name = place.url("s-*"), place.url("all")
         manifest = tfs.build_index(pattern, name, storage_options=place.storage_options)
         assert manifest.records == 3000
-        assert place.names() == [manifest.index, "_all.manifest.json", "s-0", "s-1", "s-2"]
+        assert place.names() == [*manifest.parts(), "_all.manifest.json", "s-0", "s-1", "s-2"]
         found = tfs.RecordSource(name, storage_options=place.storage_options)
         assert found[[0, 1500, 2999]] == [items[0], items[1500], items[2999]]
         assert list(tfs.RecordReader(name, storage_options=place.storage_options)) == items
@@ -313,8 +313,8 @@ class TestFolders:
     def test_a_manifest_without_its_index(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(framed([b"1"]))
         manifest = tfs.build_index(str(tmp_path / "x"), str(tmp_path / "ds"))
-        assert manifest.index is not None
-        (tmp_path / manifest.index).unlink()
+        (index,) = manifest.parts()
+        (tmp_path / index).unlink()
         with pytest.raises(FileNotFoundError, match=r"_ds\.index"):
             tfs.RecordReader(str(tmp_path / "ds"))
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts
 from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
+from tests.support.indexes import all_long
 from tfio_store.dataset.folder import Folder
 from tfio_store.errors import ManifestError
 from tfio_store.storage.store import early
@@ -171,7 +171,7 @@ def test_a_long_dataset_takes_two_round_trips_more(
     s3: Place, shaped: Callable[..., Shaped], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of its list, and a block table."""
-    monkeypatch.setattr(parts, "MOST_LISTED", 0)
+    all_long(monkeypatch)
     with tfs.ShardedWriter(
         f"{s3.root}/ds/train", num_shards=3, compression="GZIP", storage_options=s3.storage_options
     ) as writer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import tfio_store as tfs
 from tests.servers.lying_proxy import lying_proxy
 from tests.servers.place import Place
 from tests.support.framed import framed
+from tests.support.indexes import put_dataset
+from tfio_store.dataset.folder import Folder, Root
+from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.errors import ReplacedError
 
 RECORDS = [b"%06d" % i * 50 for i in range(5_000)]
@@ -95,11 +98,13 @@ def test_fewer_records_than_the_manifest_counts(place: Place) -> None:
 
 
 def manifest_says(place: Place, nbytes: int) -> None:
-    document = json.loads(place.get("_train.manifest.json"))
-    document["shards"][0]["nbytes"] = document["nbytes"] = nbytes
-    document["index"] = None
-    del document["crc32c"]
-    place.put("_train.manifest.json", json.dumps(document).encode())
+    """It claims so many bytes of its shard, and has no block table, which would contradict it."""
+    manifest = DatasetManifest.from_bytes(
+        place.get("_train.manifest.json"), folder=Root(Folder(*place.open()), "")
+    )
+    (shard,) = manifest.shards
+    lying = replace(shard, nbytes=nbytes, blocks=None)
+    put_dataset(place.url("train"), replace(manifest, shards=(lying,)), place.storage_options)
 
 
 @pytest.mark.parametrize("nbytes", [5_000 * FRAME + 1, 1 << 40, 1 << 62])
@@ -118,7 +123,6 @@ def test_a_manifest_that_claims_more_bytes_ends(place: Place, nbytes: int) -> No
 @pytest.mark.parametrize("nbytes", [0, 1_000, 5_000 * FRAME // 2])
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 def test_a_manifest_that_claims_fewer_bytes(tmp_path: Path, nbytes: int, policy: str) -> None:
-    """Its index is gone, which would contradict it."""
     place = Place(str(tmp_path))
     committed(place)
     manifest_says(place, nbytes)

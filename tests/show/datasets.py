@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import struct
 import wave
 import zlib
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.support.indexes import changed_root
 
 Rng = np.random.Generator
 
@@ -641,7 +641,4 @@ def _break(path: Path, at: int) -> None:
 
 
 def _set_schema(manifest: Path, schema: tfs.Schema) -> None:
-    document = json.loads(manifest.read_text("utf-8"))
-    del document["crc32c"]
-    document["schema"] = schema.to_json()
-    manifest.write_text(json.dumps(document), "utf-8")
+    manifest.write_bytes(changed_root(manifest.read_bytes(), schema=schema.to_json()))

@@ -1,7 +1,7 @@
 """A dataset of up to a million shards and a billion blocks, which takes next to no room.
 
-All pages of its list are copies of one, all block tables are one table, and all shards are one
-file.
+All pages of its list are copies of one, and have the same tables, which are copies of one. All
+shards are one file.
 """
 
 from __future__ import annotations
@@ -12,26 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support.framed import framed
-from tfio_store.dataset.block_tables import (
-    INDEX_HEADER_BYTES,
-    BlockTable,
-    ShardInfo,
-    encode_table,
-    index_of,
-)
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo, encode_table
+from tfio_store.dataset.container import HEADER_BYTES, container, section_crc
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
-    LIST_HEADER_BYTES,
     PAGE_SHARDS,
+    IndexObject,
     Listed,
     PageRef,
-    TablePlace,
     decode_page,
     encode_page,
-    list_of,
-    page_crc,
 )
 from tfio_store.records.framing import crc32c
 
@@ -41,7 +33,8 @@ BLOCKS = 1000
 """Blocks of each shard, of one record each."""
 
 NAME = "_train-{:05d}-of-1000000.tfrecord.0123456789ab-01234567"
-LIST = "_train.shards.0123456789ab-00000000"
+LIST = "_train.index.0123456789ab-00000000"
+TABLES = "_train.index.0123456789ab-00000001"
 
 
 def record(number: int) -> bytes:
@@ -62,15 +55,18 @@ class Many(NamedTuple):
 def many(shard: ShardInfo, name: str, pages: int) -> Many:
     """The dataset ``train`` of so many full pages, all of whose shards are like this one."""
     table = encode_table(shard)
-    place = TablePlace("_train.index.0123456789ab-00000000", INDEX_HEADER_BYTES, len(table))
+    size = len(table)
     listed = [
-        Listed(ShardInfo(name.format(i), shard.nbytes, BLOCKS, shard.crc32c), BLOCKS, place)
+        Listed(ShardInfo(name.format(i), shard.nbytes, BLOCKS, shard.crc32c), BLOCKS, i * size,
+               size)
         for i in range(PAGE_SHARDS)
-    ]
+    ]  # fmt: skip
     page = encode_page(listed)
-    totals, crc = decode_page(page).totals, page_crc(page)
+    totals, crc = decode_page(page).totals, section_crc(page)
+    index = IndexObject(LIST, HEADER_BYTES + pages * len(page))
+    tables = IndexObject(TABLES, HEADER_BYTES + totals.table_nbytes)
     refs = [
-        PageRef(LIST, LIST_HEADER_BYTES + i * len(page), len(page), totals, crc)
+        PageRef(index, HEADER_BYTES + i * len(page), len(page), crc, tables, HEADER_BYTES, totals)
         for i in range(pages)
     ]
     shards = PagedShards(Pages(refs, None, raw=True))
@@ -85,10 +81,10 @@ def write_many(folder: Path, pages: int) -> str:
     blocks = BlockTable(offsets, offsets, np.arange(BLOCKS + 1, dtype=np.int64))
     shard = ShardInfo("any", len(data), BLOCKS, crc32c(data), blocks)
     table, page, listed, manifest = many(shard, NAME, pages)
-    (folder / listed[0].place.name).write_bytes(index_of([table]))
+    (folder / TABLES).write_bytes(container([table] * PAGE_SHARDS))
     with (folder / LIST).open("wb") as file:
-        file.write(list_of([page]))
-        for _ in range(pages - 1):
+        file.write(container([]))
+        for _ in range(pages):
             file.write(page)
     (folder / "_train.manifest.json").write_bytes(manifest.to_bytes())
     (folder / "any").write_bytes(data)

@@ -12,6 +12,7 @@ import pytest
 import tfio_store as tfs
 import tfio_store.dataset.pages as pages
 import tfio_store.write.parts as parts_of_manifests
+from tests.support.indexes import all_long
 from tests.support.million import write_many
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import decode_page
@@ -41,7 +42,7 @@ def written(url: str, codec: str | None, sizes: list[int]) -> list[bytes]:
 def test_they_are_what_their_records_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str | None, span: str
 ) -> None:
-    monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+    all_long(monkeypatch)
     monkeypatch.setattr(parts_of_manifests, "PAGE_SHARDS", 3)
     written(f"{tmp_path}/train", codec, [0, 5, 40, 0, 0, 1, 17, 0, 9, 30, 0])
     part = tfs.slice(f"{tmp_path}/train", span)
@@ -80,7 +81,7 @@ def test_each_page_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_part_is_not_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+    all_long(monkeypatch)
     url = f"{tmp_path}/train"
     written(url, None, [5, 5, 5])
     whole, part = tfs.open(url), tfs.open(tfs.slice(url, "1:"))

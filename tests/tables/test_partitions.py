@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts_of_manifests
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
+from tests.support.indexes import all_long, put_dataset
 from tests.support.long import first
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
 from tfio_store.errors import ReplacedError
@@ -67,7 +67,7 @@ def test_each_record_comes_once(
     tmp_path: Path, codec: str | None, positions: bool, long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if long:
-        monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+        all_long(monkeypatch)
     told = {"record_positions": positions} if codec is None else {}
     url = written(tmp_path, items(1000), compression=codec, **told)
     whole = list(tfs.RecordReader(url))
@@ -217,9 +217,7 @@ def claimed(folder: Path, shards: int, blocks: int, ratio: int | None) -> str:
         ShardInfo(f"train-{i:05d}.tfrecord", int(offsets[-1]), int(records[-1]), i, table)
         for i in range(shards)
     )
-    manifest = DatasetManifest(infos, None if ratio is None else "GZIP", index="_train.index")
-    (folder / "_train.manifest.json").write_bytes(manifest.to_bytes())
-    (folder / "_train.index").write_bytes(manifest.index_bytes())
+    put_dataset(folder / "train", DatasetManifest(infos, None if ratio is None else "GZIP"))
     return f"{folder}/train"
 
 

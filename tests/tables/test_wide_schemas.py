@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.examples import CODECS, use_codec
+from tests.support.indexes import changed_root
 from tfio_store.tables.texts import spec_text
 
 WIDE = 1 << 39
@@ -24,9 +24,7 @@ def put(folder: Path, schema: dict[str, Any], records: list[bytes]) -> Path:
     with tfs.ShardedWriter(folder / "t", num_shards=1) as writer:
         writer.write_batch(records)
     path = folder / "_t.manifest.json"
-    document = {**json.loads(path.read_bytes()), "schema": schema}
-    del document["crc32c"]
-    path.write_text(json.dumps(document))
+    path.write_bytes(changed_root(path.read_bytes(), schema=schema))
     return folder / "t"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts
 from tests.servers.place import Place
+from tests.support.indexes import all_long
 from tests.support.sharded import sharded
 
 tf = pytest.importorskip("tensorflow")
@@ -18,8 +18,7 @@ RECORDS = [b"%d " % i + bytes(1500) for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, 3)
 
 
 def written(place: Place, codec: str | None) -> list[bytes]:

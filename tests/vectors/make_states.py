@@ -11,8 +11,10 @@ import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tfio_store as tfs
+import tfio_store.dataset.pages as pages
 
 HERE = Path(__file__).parent
 STATES = HERE / "states"
@@ -20,30 +22,33 @@ STATES = HERE / "states"
 Steps = list[list[Any]]
 
 READERS: dict[str, tuple[str, Steps, int]] = {
-    "begin": ("index-4", [], 0),
-    "inside-a-block": ("index-4", [], 17),
-    "between-shards": ("index-4-gzip", [], 30),
-    "at-the-end": ("index-2", [], 60),
-    "without-sums": ("index-1", [], 7),
-    "a-long-list": ("index-3-gzip", [], 41),
-    "shuffled": ("index-4", [["shuffle", {"seed": 7}]], 23),
-    "shuffled-window": ("index-2", [["shuffle", {"seed": 3, "window": 2}]], 9),
-    "a-share": ("index-4-gzip", [["shard", {"index": 1, "count": 3}]], 5),
+    "begin": ("raw", [], 0),
+    "inside-a-block": ("raw", [], 17),
+    "between-shards": ("gzip", [], 30),
+    "at-the-end": ("raw-starts", [], 60),
+    "a-stream": ("streams", [], 7),
+    "a-long-list": ("paged", [], 41),
+    "shuffled": ("raw", [["shuffle", {"seed": 7}]], 23),
+    "shuffled-window": ("raw-starts", [["shuffle", {"seed": 3, "window": 2}]], 9),
+    "a-share": ("gzip", [["shard", {"index": 1, "count": 3}]], 5),
     "an-even-share": (
-        "index-4-positions", [["shard", {"index": 0, "count": 4, "even": "drop"}]], 6,
+        "raw-starts", [["shard", {"index": 0, "count": 4, "even": "drop"}]], 6,
     ),
     "a-share-of-shuffled": (
-        "index-4", [["shuffle", {"seed": 5}], ["shard", {"index": 0, "count": 2}]], 11,
+        "raw", [["shuffle", {"seed": 5}], ["shard", {"index": 0, "count": 2}]], 11,
     ),
 }  # fmt: skip
 """The dataset, what is asked of a reader of it, and how many records it gives before its state."""
 
-MIXED = {"index-4": 2.0, "index-4-gzip": 1.0}
+MIXED = {"raw": 2.0, "gzip": 1.0}
 
 
 def reader(dataset: str, steps: Steps) -> tfs.RecordReader:
-    """A reader of a golden dataset, in the order that the steps say."""
-    made = tfs.RecordReader(str(HERE / "datasets" / dataset / "train"))
+    """A reader of a golden dataset, in the order that the steps say. That of ``paged`` reads its
+    list as that of a long dataset."""
+    most = -1 if dataset == "paged" else pages.WHOLE_BYTES
+    with mock.patch.object(pages, "WHOLE_BYTES", most):
+        made = tfs.RecordReader(str(HERE / "datasets" / dataset / "train"))
     for method, arguments in steps:
         made = getattr(made, method)(**arguments)
     return made
@@ -83,14 +88,14 @@ def document(name: str) -> dict[str, Any]:
 
 def resharded() -> dict[str, Any]:
     """The states of three workers as those of two: of the first of these."""
-    workers = [reader("index-4-gzip", [["shard", {"index": i, "count": 3}]]) for i in range(3)]
+    workers = [reader("gzip", [["shard", {"index": i, "count": 3}]]) for i in range(3)]
     for worker, count in zip(workers, (4, 9, 0), strict=True):
         list(islice(worker, count))
     states = tfs.reshard_state([worker.state() for worker in workers], 2)
     steps: Steps = [["shard", {"index": 0, "count": 2}]]
-    made = reader("index-4-gzip", steps)
+    made = reader("gzip", steps)
     made.restore(states[0])
-    told = {"dataset": "index-4-gzip", "steps": steps, "version": tfs.__version__, "first": []}
+    told = {"dataset": "gzip", "steps": steps, "version": tfs.__version__, "first": []}
     return {**told, "state": states[0], "then": numbers(made)}
 
 

@@ -13,9 +13,10 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.indexes import all_long
 from tfio_store.records.framing import RecordDecoder
 from tfio_store.storage.local import LocalStore
-from tfio_store.write import commit, parts
+from tfio_store.write import commit
 
 
 def options(place: Place) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def test_files_of_a_pattern_are_known_by_their_manifest(tmp_path: Path, name: st
 def test_a_part_of_a_long_dataset_that_was_replaced(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch)
     records = [b"old%02d" % i for i in range(12)]
     with tfs.ShardedWriter(place.url("ds/train"), max_shard_records=2, **options(place)) as writer:
         writer.write_batch(records)

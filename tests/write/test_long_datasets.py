@@ -1,4 +1,4 @@
-"""Datasets whose list of shards lies apart, here with pages of three shards."""
+"""Datasets whose index is not read whole, here with pages of three shards."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import tfio_store.write.parts as parts
 from tests.maintain.test_clean import cleaned, die, landed
 from tests.servers.place import Place
 from tests.support.counted import Counted
+from tests.support.indexes import all_long
 from tests.support.rounds import Rounds
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.folder import Folder
@@ -25,8 +26,7 @@ PAGE = 3
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", PAGE)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, PAGE)
 
 
 def append(place: Place, records: list[bytes], **options: Any) -> None:
@@ -36,12 +36,11 @@ def append(place: Place, records: list[bytes], **options: Any) -> None:
 
 
 def lists(place: Place) -> list[str]:
-    return [name for name in place.names() if "_train.shards." in name]
+    return [name for name in place.names() if "_train.index" in name]
 
 
 def root(place: Place) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    del found["crc32c"]  # for those who change it
     return found
 
 
@@ -62,7 +61,7 @@ def test_there_and_back(place: Place, codec: str | None) -> None:
     with sharded(place, num_shards=7, compression=codec, block_bytes=BLOCKS) as writer:
         writer.write_batch(records)
     manifest = writer.manifest
-    assert (root(place)["version"], len(root(place)["shards"]["pages"])) == (2, 3)
+    assert len(root(place)["pages"]) == 3
     assert (len(manifest.shards), manifest.records) == (7, 70)
     assert sum(shard.records for shard in manifest.shards) == 70
     assert manifest.names() == {
@@ -99,8 +98,8 @@ def test_appends_write_the_last_page_again_and_no_other(place: Place) -> None:
         assert read(place, "ds/train") == expected
         if i >= PAGE - 1:
             full, rest = divmod(i + 1, PAGE)
-            pages = root(place)["shards"]["pages"]
-            assert [page[3] for page in pages] == [PAGE] * full + [rest] * (rest > 0)
+            pages = root(place)["pages"]
+            assert [page[6] for page in pages] == [PAGE] * full + [rest] * (rest > 0)
     assert len(lists(place)) <= 5  # one for each page, and one that the next append removes
     cleaned(place)
     assert len(lists(place)) == 4
@@ -118,42 +117,59 @@ def test_what_an_append_reads_and_writes_does_not_grow(
         append(place, [b"x"])
         new = set(place.names()) - before
         written.append(sum(len(place.get(name)) for name in new if ".tfrecord" not in name))
-        # the last page, to publish its shards, and to see that it was, where a copy is a read
-        assert len(counted.ranges) <= 4 + (i == 2), i
+        # the last page and its tables, twice, to publish its shards, and to see that they were,
+        # where a copy is a read
+        assert len(counted.ranges) <= 6 + (i == 2), i
     assert max(written[6:]) <= max(written[3:6])
 
 
-def test_a_short_dataset_becomes_long(place: Place) -> None:
-    with sharded(place, num_shards=2) as writer:
-        writer.write_batch(numbered(8))
-    assert root(place)["version"] == 1
-    before = read(place, "ds/train")
-    append(place, [b"more"], num_shards=1)
-    assert root(place)["version"] == 2
-    assert read(place, "ds/train") == [*before, b"more"]
-    assert "ds/_train.index" not in place.names()
+def test_a_small_dataset_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages_of_lists, "WHOLE_BYTES", 600)
+    expected: list[bytes] = []
+    for i, small in enumerate([True] * 3 + [False] * 4):
+        append(place, [b"%d" % i])
+        expected.append(b"%d" % i)
+        document = root(place)
+        assert (len(document["objects"]) == 1) == small, i
+        assert (sum(nbytes for _, nbytes in document["objects"]) <= 600) == small
+        assert read(place, "ds/train") == expected
+    cleaned(place)
+    assert {name.removeprefix("ds/") for name in lists(place)} == {
+        name for name, _ in root(place)["objects"]
+    }
 
 
-def test_a_large_index_makes_it_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MOST_LISTED", 100)
-    monkeypatch.setattr(parts, "MOST_INDEX_BYTES", 600)
-    for block_bytes, version in ((1 << 20, 1), (BLOCKS, 2)):
-        with sharded(place, num_shards=1, block_bytes=block_bytes, if_exists="overwrite") as writer:
-            writer.write_batch(large(50))
-        assert root(place)["version"] == version
-        assert read(place, "ds/train") == large(50)
+def test_a_page_of_many_tables_is_full(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_TABLES_OF_A_SHARD", 50)
+    for i in range(4):
+        append(place, [b"%d" % i])
+    assert [page[6] for page in root(place)["pages"]] == [2, 2]
+    assert read(place, "ds/train") == [b"0", b"1", b"2", b"3"]
 
 
 def test_tables_and_pages_go_into_several_objects(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "_OBJECT_BYTES", 150)
+    monkeypatch.setattr(parts, "_OBJECT_BYTES", 800)
     with sharded(place, num_shards=10) as writer:
         writer.write_batch(numbered(50))
-    assert len(lists(place)) == 4
-    assert len([name for name in place.names() if "_train.index." in name]) == 5
+    assert len(lists(place)) == len(root(place)["objects"]) == 2
     assert sorted(read(place, "ds/train")) == sorted(numbered(50))
     assert not cleaned(place).objects
+
+
+def test_published_pages_leave_many_tables_where_they_are(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_OBJECT_BYTES", 500)
+    for letter in (b"a", b"b"):
+        with sharded(place, num_shards=7, if_exists="overwrite") as writer:
+            writer.write_batch([letter] * 7)
+    document = root(place)
+    pages, tables = ({page[column] for page in document["pages"]} for column in (0, 4))
+    assert pages.isdisjoint(tables)
+    append(place, [b"c"])
+    assert read(place, "ds/train") == [b"b"] * 7 + [b"c"]
 
 
 @pytest.mark.parametrize("later", [1, 5])
@@ -242,12 +258,11 @@ def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
     assert read(place, "ds/train") == [b"new"] * 8
 
 
-@pytest.mark.parametrize("part", ["shards", "index"])
-def test_a_commit_without_its_parts_is_not_finished(
-    place: Place, monkeypatch: pytest.MonkeyPatch, part: str
+def test_a_commit_without_its_index_is_not_finished(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _die_before_the_manifest(place, monkeypatch)
-    place.fs.rm(place.url(next(n for n in place.names() if f"_train.{part}." in n)))
+    place.fs.rm(place.url(next(n for n in place.names() if "_train.index" in n)))
     cleaned(place)
     assert place.names() == []
 
@@ -273,15 +288,6 @@ def test_clean_names_a_list_that_is_missing(memory: Place) -> None:
     with pytest.raises(ManifestError, match=r"_train\.manifest\.json: an object of its list"):
         cleaned(memory)
     assert memory.names() == before
-
-
-def test_a_long_dataset_has_no_index_for_all(memory: Place) -> None:
-    with sharded(memory) as writer:
-        writer.write_batch(numbered(8))
-    with pytest.raises(ValueError, match="4 shards in the long form"):
-        writer.manifest.index_bytes()
-    with pytest.raises(ValueError, match="4 shards in the long form"):
-        writer.manifest.with_index(b"")
 
 
 def test_a_job_commits_its_shards(place: Place) -> None:

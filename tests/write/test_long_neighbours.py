@@ -7,28 +7,26 @@ from collections.abc import Callable
 
 import pytest
 
-import tfio_store.write.parts as parts
 from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
+from tests.support.indexes import all_long, root_bytes
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.manifest import DatasetManifest
 
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, 3)
 
 
 def lists(place: Place) -> list[str]:
-    return [name for name in place.names() if "_train.shards." in name]
+    return [name for name in place.names() if "_train.index" in name]
 
 
 def _damaged(place: Place) -> None:
     document = json.loads(place.get("ds/_alias.manifest.json"))
-    del document["crc32c"]
-    document["shards"]["pages"][2][7] ^= 1
-    place.put("ds/_alias.manifest.json", json.dumps(document).encode())
+    document["pages"][2][3] ^= 1
+    place.put("ds/_alias.manifest.json", root_bytes(document))
 
 
 def _cut(place: Place) -> None:
@@ -37,11 +35,9 @@ def _cut(place: Place) -> None:
 
 
 def _missing(place: Place) -> None:
-    name = "ds/_elsewhere.shards.0123456789ab-00000000"
-    for old in lists(place):
-        place.put("ds/_alias.manifest.json", place.get("ds/_alias.manifest.json").replace(
-            old.removeprefix("ds/").encode(), name.removeprefix("ds/").encode()
-        ))  # fmt: skip
+    document = json.loads(place.get("ds/_alias.manifest.json"))
+    document["objects"][0][0] = "_elsewhere.index.0123456789ab-00000000"
+    place.put("ds/_alias.manifest.json", root_bytes(document))
 
 
 @pytest.mark.parametrize("harm", [_damaged, _cut, _missing])
@@ -53,7 +49,7 @@ def test_nothing_goes_while_nobody_knows_what_a_neighbour_names(
     manifest, expected = memory.get("ds/_train.manifest.json"), read(memory, "ds/train")
     memory.put("ds/_alias.manifest.json", manifest)
     harm(memory)
-    before = set(memory.names()) - set(lists(memory))  # a root names all of its lists itself
+    before = set(memory.names()) - set(lists(memory))  # a root names all of its index itself
     with (
         pytest.warns(RuntimeWarning, match="_alias.manifest.json may name any object"),
         sharded(memory, if_exists="overwrite", keep_replaced=0) as writer,
@@ -68,7 +64,7 @@ def test_nothing_goes_while_nobody_knows_what_a_neighbour_names(
     memory.fs.rm(memory.url("ds/_alias.manifest.json"))
     cleaned(memory)  # which publishes too
     shards = [name for name in memory.names() if "/train-" in name]
-    assert len(shards) == len(writer.manifest.shards) == len(memory.names()) - 3
+    assert len(shards) == len(writer.manifest.shards) == len(memory.names()) - 2
     assert read(memory, "ds/train") == [b"new"]
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 import tfio_store as tfs
-import tfio_store.write.parts as parts
+from tests.support.indexes import all_long
 from tests.support.rounds import Rounds
 from tfio_store.dataset.manifest import ShardInfo
 from tfio_store.storage import open_store
@@ -17,7 +17,7 @@ from tfio_store.write.stored_objects import WrongContentError
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 import tfio_store as tfs
 import tfio_store.write.parts as parts
 from tests.servers.place import Place
+from tests.support.indexes import all_long
 from tests.support.sharded import read, sharded
 from tests.write.test_long_datasets import PAGE, append, lists
 from tfio_store.dataset.folder import Root
@@ -18,8 +19,7 @@ from tfio_store.dataset.folder import Root
 
 @pytest.fixture(autouse=True)
 def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PAGE_SHARDS", PAGE)
-    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+    all_long(monkeypatch, PAGE)
 
 
 def long_dataset(place: Place) -> list[bytes]:

@@ -215,9 +215,8 @@ def test_of_two_writers_the_second_loses_and_leaves_nothing(place: Place, if_exi
     with pytest.raises(FileExistsError, match="ds/train"):
         first.close()
     assert read(place, "ds/train") == [b"second"] * 10
-    named = {shard.name for shard in second.manifest.shards} | {second.manifest.index}
     left = {name.removeprefix("ds/") for name in place.names()}
-    assert left == named | {"_train.manifest.json"}
+    assert left == {*second.manifest.names(), "_train.manifest.json"}
 
 
 def test_a_dead_writers_claim_leads_to_other_names(place: Place) -> None:

@@ -1,21 +1,17 @@
-"""Block tables, and the index: one binary object with the tables of every shard. No I/O.
+"""Block tables: where the blocks of a shard lie, to and from the section of an index. No I/O.
 
-This is the index that is read whole; that of version 3, whose tables are read one at a time, is
-below. All numbers are little-endian; the arrays are as `BlockTable` has them::
+The payload of a section "table"; the arrays are as `BlockTable` has them::
 
-    "TFIOSIDX"  u32 version  u32 shards
-    per shard   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
-    per shard   i64 offsets[blocks + 1]      unless kind is NO_TABLE
-                i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
-                i64 records[blocks + 1]
-    per shard   u32 starts[records]          if kind is POSITIONED
-                u32 crcs[records]            if it is SUMMED too
-                u32 sums[blocks + 1]         if kind is SUMMED
-    u32         CRC32C of all of the above
+    u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 flags
+    i64 offsets[blocks + 1]
+    i64 raw_offsets[blocks + 1]   if it is COMPRESSED
+    i64 records[blocks + 1]
+    u32 starts[records]           if it is POSITIONED
+    u32 crcs[records]             if it is POSITIONED and SUMMED
+    u32 sums[blocks + 1]          if it is SUMMED
 
-nbytes, records and crc32c repeat the manifest's. So an index of another generation is recognised.
-SUMMED is added to the other kinds. Version 4 is written if a shard is SUMMED, version 2 if one is
-POSITIONED, and else version 1: each version knows the kinds of those before it.
+nbytes, records and crc32c repeat those of the list of shards. So a table of another generation is
+recognised.
 """
 
 from __future__ import annotations
@@ -27,21 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.container import payload_of, section, section_bytes
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, crc32c
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from typing_extensions import Buffer as BytesLike
 
 
 __all__ = [
-    "CRC",
-    "INDEX_HEADER_BYTES",
     "MOST_BLOCK_BYTES",
     "MOST_TABLE_BYTES",
+    "ONE_BLOCK_BYTES",
     "START_BYTES",
     "SUMMED_BYTES",
     "BlockTable",
@@ -51,11 +45,7 @@ __all__ = [
     "are_cheap",
     "crcs_of",
     "decode_table",
-    "decode_tables",
     "encode_table",
-    "encode_tables",
-    "index_of",
-    "most_bytes",
     "relative_starts",
 ]
 
@@ -103,15 +93,6 @@ def crcs_of(batch: RecordBatch) -> CrcsArray:
     places = (batch.offsets + batch.lengths)[:, None] + np.arange(START_BYTES)
     found: CrcsArray = np.frombuffer(batch.buffer, np.uint8)[places].view("<u4").ravel()
     return found.astype(np.uint32, copy=False)
-
-
-MAGIC = b"TFIOSIDX"
-_VERSIONS = (1, 2, 4)
-HEADER = struct.Struct("<8sII")
-SHARD = struct.Struct("<QQQII")
-CRC = struct.Struct("<I")
-NO_TABLE, PLAIN, COMPRESSED, POSITIONED = 0, 1, 2, 3
-SUMMED = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,49 +221,19 @@ class ShardInfo:
     learned: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
-def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
-    """The index of ``shards``, in their order."""
-    tables = [shard.blocks for shard in shards if shard.blocks is not None]
-    version = max((_version_for(kind_of(table)) for table in tables), default=1)
-    pieces = [HEADER.pack(MAGIC, version, len(shards))]
-    pieces += [_shard_header(shard) for shard in shards]
-    for table in tables:
-        pieces += [array.astype("<i8").tobytes() for array in _arrays_of(table)]
-    for table in tables:
-        pieces += [array.astype("<u4").tobytes() for array in _details_of(table)]
-    body = b"".join(pieces)
-    return body + CRC.pack(crc32c(body))
+# The section of a table.
 
 
-def most_bytes(shards: Sequence[ShardInfo]) -> int:
-    """No index of ``shards`` has more: each block holds a record, and takes a byte of its shard."""
-    each_block = 3 * 8 + START_BYTES  # three columns of totals, and a sum
-    least = HEADER.size + CRC.size + len(shards) * (SHARD.size + 2 * each_block)
-    held = sum(min(shard.records, shard.nbytes) for shard in shards)
-    return least + held * (each_block + 2 * START_BYTES)
+_KIND = b"table"
+_HEAD = struct.Struct("<QQQII")
+COMPRESSED, POSITIONED, SUMMED = 1, 2, 4
+_FLAGS = (0, COMPRESSED, POSITIONED, SUMMED, COMPRESSED | SUMMED, POSITIONED | SUMMED)
 
+MOST_TABLE_BYTES = 1 << 30
+"""A longer table is refused, so that no list of shards makes a reader fetch what it likes."""
 
-def _version_for(kind: int) -> int:
-    """The first version of the index that is read whole which knows this kind of table."""
-    if kind & SUMMED:
-        return 4
-    return 2 if kind == POSITIONED else 1
-
-
-def _shard_header(shard: ShardInfo) -> bytes:
-    """The header of a shard's table."""
-    blocks = 0 if shard.blocks is None else len(shard.blocks)
-    return SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, kind_of(shard.blocks))
-
-
-def kind_of(table: BlockTable | None) -> int:
-    """The number in the index that says how a table is laid out."""
-    if table is None:
-        return NO_TABLE
-    summed = 0 if table.sums is None else SUMMED
-    if table.starts is not None:
-        return POSITIONED | summed
-    return (PLAIN if table.raw_offsets is table.offsets else COMPRESSED) | summed
+ONE_BLOCK_BYTES = section_bytes(_HEAD.size + 2 * 2 * 8 + 2 * START_BYTES)
+"""The bytes of a raw shard's table with sums, if it has one block."""
 
 
 def _arrays_of(table: BlockTable) -> list[Int64Array]:
@@ -298,95 +249,90 @@ def _details_of(table: BlockTable) -> list[npt.NDArray[np.uint32]]:
     return [column for column in columns if column is not None]
 
 
-def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTable | None]:
-    """The tables of ``shards``; ValueError says why ``data`` is not their index."""
-    view = memoryview(data).cast("B")
-    if len(view) < HEADER.size + CRC.size or bytes(view[:8]) != MAGIC:
-        raise ValueError("it does not begin as an index does")
-    body = view[: -CRC.size]
-    if crc32c(body) != CRC.unpack(view[-CRC.size :])[0]:
-        raise ValueError("its checksum does not hold")
-    _, version, count = HEADER.unpack_from(body)
-    if version not in _VERSIONS:
-        raise ValueError(f"it has version {version}, and this library reads {_VERSIONS}")
-    if count != len(shards) or len(body) < HEADER.size + count * SHARD.size:
-        raise ValueError(f"it has {count} shards, and the manifest {len(shards)}")
-    headers = [SHARD.unpack_from(body, HEADER.size + i * SHARD.size) for i in range(len(shards))]
-    position = HEADER.size + count * SHARD.size
-    tables = []
-    for header, shard in zip(headers, shards, strict=True):
-        table, position = _table_at(body, position, header, shard)
-        tables.append(table)
-    for i, (header, shard) in enumerate(zip(headers, shards, strict=True)):
-        table = tables[i]
-        if table is not None and header[-1] > COMPRESSED:
-            if version < _version_for(header[-1]):
-                raise ValueError(f"{shard.name} has a table that version {version} does not know")
-            tables[i], position = _with_details(body, position, table, header[-1], shard)
-    if position != len(body):
-        raise ValueError(f"{len(body) - position} bytes follow its tables")
-    return tables
+def _flags_of(table: BlockTable) -> int:
+    """Which columns the index holds of a table."""
+    flags = 0 if table.raw_offsets is table.offsets else COMPRESSED
+    flags |= 0 if table.starts is None else POSITIONED
+    return flags | (0 if table.sums is None else SUMMED)
 
 
-def _table_at(
-    body: memoryview, position: int, header: tuple[int, int, int, int, int], shard: ShardInfo
-) -> tuple[BlockTable | None, int]:
-    """The table that begins at ``position``, without its details, and where it ends."""
-    nbytes, records, blocks, crc, kind = header
+def encode_table(shard: ShardInfo) -> bytes:
+    """The section of a shard's table. None of its checkpoints are in it."""
+    table = shard.blocks
+    assert table is not None
+    found = section(
+        _KIND,
+        _HEAD.pack(shard.nbytes, shard.records, len(table), shard.crc32c, _flags_of(table)),
+        *(array.astype("<i8").tobytes() for array in _arrays_of(table)),
+        *(array.astype("<u4").tobytes() for array in _details_of(table)),
+    )
+    if len(found) > MOST_TABLE_BYTES:
+        raise ValueError(
+            f"{shard.name}: a table of its {len(table)} blocks is longer than an index can hold; "
+            "write smaller shards, larger blocks, or no record_positions="
+        )
+    return found
+
+
+def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
+    """The table of ``shard``, as views of its section; ValueError says why it is not this table."""
+    try:
+        body = payload_of(data, _KIND)
+    except ValueError as error:
+        raise ValueError(f"the table of {shard.name}: {error}") from error
+    if len(body) < _HEAD.size:
+        raise ValueError(f"the table of {shard.name} has {len(body)} bytes")
+    nbytes, records, blocks, crc, flags = _HEAD.unpack_from(body)
     if (nbytes, records, crc) != (shard.nbytes, shard.records, shard.crc32c):
         raise ValueError(f"it describes another {shard.name}")
-    if kind == NO_TABLE:
-        return None, position
-    if kind & ~SUMMED not in (PLAIN, COMPRESSED, POSITIONED):
-        raise ValueError(f"{shard.name} has a table of an unknown kind, {kind}")
-    arrays = 3 if kind & ~SUMMED == COMPRESSED else 2
-    if (blocks + 1) * 8 * arrays > len(body) - position:
-        raise ValueError(f"{shard.name} claims {blocks} blocks, more than there are bytes for")
-    step = (blocks + 1) * 8
-    views = [
-        np.frombuffer(body, "<i8", blocks + 1, position + step * i).astype(np.int64, copy=False)
-        for i in range(arrays)
-    ]
-    table = BlockTable(views[0], views[-2], views[-1])
-    _check_table(table, shard)
-    return table, position + step * arrays
-
-
-def _with_details(
-    body: memoryview, position: int, table: BlockTable, kind: int, shard: ShardInfo
-) -> tuple[BlockTable, int]:
-    """The table with the columns of 32 bits that begin at ``position``, and where they end."""
-    positioned, summed = kind & ~SUMMED == POSITIONED, bool(kind & SUMMED)
-    found: dict[str, CrcsArray] = {}
+    if flags not in _FLAGS:
+        raise ValueError(f"{shard.name} has a table of an unknown kind, {flags}")
+    wide = 3 if flags & COMPRESSED else 2
     counts = {
-        "starts": shard.records if positioned else None,
-        "crcs": shard.records if positioned and summed else None,
-        "sums": len(table) + 1 if summed else None,
+        "starts": records if flags & POSITIONED else None,
+        "crcs": records if flags & POSITIONED and flags & SUMMED else None,
+        "sums": blocks + 1 if flags & SUMMED else None,
     }
+    narrow = sum(count for count in counts.values() if count is not None)
+    if len(body) != _HEAD.size + 8 * wide * (blocks + 1) + START_BYTES * narrow:
+        raise ValueError(
+            f"{shard.name}: {len(body)} bytes are not a table of {blocks} blocks and {records} "
+            "records"
+        )
+    at, arrays = _HEAD.size, []
+    for _ in range(wide):
+        array = np.frombuffer(body, "<i8", blocks + 1, at)
+        arrays.append(array.astype(np.int64, copy=False))
+        at += array.nbytes
+    found: dict[str, CrcsArray] = {}
     for name, count in counts.items():
-        if count is None:
-            continue
-        if START_BYTES * count > len(body) - position:
-            raise ValueError(f"{shard.name} has {count} {name}, more than there are bytes for")
-        column = np.frombuffer(body, "<u4", count, position).astype(np.uint32, copy=False)
-        found[name], position = column, position + START_BYTES * count
-    if positioned:
-        _check_starts(found["starts"], table, shard)
-    if summed and found["sums"][0]:
-        raise ValueError(f"the sums of {shard.name} do not begin at 0")
-    table = replace(
-        table, starts=found.get("starts"), crcs=found.get("crcs"), sums=found.get("sums")
+        if count is not None:
+            column = np.frombuffer(body, "<u4", count, at)
+            found[name] = column.astype(np.uint32, copy=False)
+            at += column.nbytes
+    table = BlockTable(
+        arrays[0],
+        arrays[-2],
+        arrays[-1],
+        starts=found.get("starts"),
+        crcs=found.get("crcs"),
+        sums=found.get("sums"),
     )
-    return table, position
+    _check_totals(table, shard)
+    if table.starts is not None:
+        _check_starts(table.starts, table, shard)
+    if table.sums is not None and table.sums[0]:
+        raise ValueError(f"the sums of {shard.name} do not begin at 0")
+    return table
 
 
-def _check_table(table: BlockTable, shard: ShardInfo) -> None:
+def _check_totals(table: BlockTable, shard: ShardInfo) -> None:
     for array in _arrays_of(table):
         if (array[1:] < array[:-1]).any():  # a difference could wrap
             raise ValueError(f"the totals of {shard.name} go down")
-    first = table.offsets[0]
+    first, raw = table.offsets[0], table.raw_offsets
     starts_right = (first in (0, 2) or not len(table)) and table.records[0] == 0
-    if not starts_right or (kind_of(table) == COMPRESSED and table.raw_offsets[0] != 0):
+    if not starts_right or (raw is not table.offsets and raw[0] != 0):
         raise ValueError(f"the totals of {shard.name} do not begin at 0")
     if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:
         raise ValueError(f"the totals of {shard.name} are not those of the shard")
@@ -405,67 +351,3 @@ def _check_starts(starts: StartsArray, table: BlockTable, shard: ShardInfo) -> N
         raise ValueError(
             f"{shard.name}: two records begin closer to each other than their framing allows"
         )
-
-
-# The index of version 3: block tables that are read one at a time, each with its own CRC.
-#
-#     "TFIOSIDX"  u32 version = 3  u32 tables
-#     per table   its header and then its columns, in the order above
-#                 zeros up to a multiple of 8, less 4
-#                 u32 CRC32C of the table's bytes before it
-#
-# The list of shards says where each table lies (see `tfio_store.dataset.shard_page`): whoever
-# wants a table needs the shard's name and size too, so one question answers for both.
-
-
-_RANGED_VERSION = 3
-INDEX_HEADER_BYTES = HEADER.size
-MOST_TABLE_BYTES = 1 << 30
-"""A longer table is refused, so that no list of shards makes a reader fetch what it likes."""
-
-_ALIGNMENT = 8
-
-
-def index_of(tables: Iterable[bytes]) -> bytes:
-    """The index that holds these encoded tables, one behind the other from `INDEX_HEADER_BYTES`
-    on."""
-    pieces = list(tables)
-    return b"".join([HEADER.pack(MAGIC, _RANGED_VERSION, len(pieces)), *pieces])
-
-
-def encode_table(shard: ShardInfo) -> bytes:
-    """The table of a shard whose blocks are known, with its CRC."""
-    table = shard.blocks
-    assert table is not None
-    pieces = [_shard_header(shard)]
-    pieces += [array.astype("<i8").tobytes() for array in _arrays_of(table)]
-    pieces += [array.astype("<u4").tobytes() for array in _details_of(table)]
-    body = b"".join(pieces)
-    body += bytes(-(len(body) + CRC.size) % _ALIGNMENT)
-    if len(body) + CRC.size > MOST_TABLE_BYTES:
-        raise ValueError(
-            f"{shard.name}: a table of its {len(table)} blocks is longer than an index can hold; "
-            "write smaller shards, larger blocks, or no record_positions="
-        )
-    return body + CRC.pack(crc32c(body))
-
-
-def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
-    """The table of ``shard``, as views of ``data``; ValueError says why it is not this table."""
-    view = memoryview(data).cast("B")
-    if len(view) < SHARD.size + CRC.size:
-        raise ValueError(f"the table of {shard.name} is cut off after {len(view)} bytes")
-    body = view[: -CRC.size]
-    if crc32c(body) != CRC.unpack(view[-CRC.size :])[0]:
-        raise ValueError(f"the checksum of the table of {shard.name} does not hold")
-    header = SHARD.unpack_from(body)
-    if header[-1] == NO_TABLE:
-        raise ValueError(f"{shard.name} has a table of an unknown kind, {NO_TABLE}")
-    table, position = _table_at(body, SHARD.size, header, shard)
-    assert table is not None
-    if header[-1] > COMPRESSED:
-        table, position = _with_details(body, position, table, header[-1], shard)
-    rest = bytes(body[position : position + _ALIGNMENT])
-    if len(body) - position >= _ALIGNMENT or any(rest):
-        raise ValueError(f"{len(body) - position} bytes follow the table of {shard.name}")
-    return table

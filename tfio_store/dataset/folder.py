@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import glob
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import most_bytes
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.manifest import DatasetManifest, listing_of
 from tfio_store.dataset.names import (
     MANIFEST_SUFFIX,
     DatasetNames,
@@ -24,8 +22,8 @@ from tfio_store.dataset.names import (
     manifest_name,
     split_url,
 )
-from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.shard_page import PageRef
+from tfio_store.dataset.pages import WHOLE_BYTES
+from tfio_store.dataset.shard_page import IndexObject, PageRef
 from tfio_store.dataset.source_names import numbered, numbered_target
 from tfio_store.errors import ManifestError
 from tfio_store.storage import ObjectInfo, Storage, Store
@@ -118,10 +116,10 @@ class Folder:
         return data, info.etag
 
     def _guess(self, name: str) -> Stored:
-        """The index of a manifest that is not known yet. None if it is too large to be read before
-        the manifest tells its size."""
+        """The index of the usual name, before the manifest says whether it is this. None if it is
+        too large to be one that is read whole."""
         try:
-            return self.read(index_name(name))
+            return self.read(index_name(name), most=WHOLE_BYTES)
         except ManifestError:
             return None
 
@@ -135,7 +133,7 @@ class Folder:
     def manifest(
         self, name: str, *, index: bool = True, damaged: bool = False
     ) -> FoundManifest | None:
-        """The manifest of that name, with its block tables unless ``index`` is False.
+        """The manifest of that name. A small index is read too, unless ``index`` is False.
 
         A commit may replace the manifest, and delete its index, while this reads the one and then
         the other: then the manifest is read again.
@@ -164,39 +162,42 @@ class Folder:
     ) -> FoundManifest | None:
         """``stored``: the answer to the first question for the manifest. ``guess``: to that for the
         index of the usual name, which may be of another generation. None: no index is wanted."""
-        missing = ""
         earlier: FoundManifest | None = None
+        missing: str | None = ""
         for _ in range(_READS):
             found = self._parsed(name, damaged, stored())
             if found is None or found.manifest is None or guess is None:
                 return found
-            if found.manifest.index is None:
+            missing = self._missing(found.manifest, {} if earlier else {index_name(name): guess})
+            if missing is None:
                 return found
-            usual = found.manifest.index == index_name(name) and earlier is None
-            whole = self._with_tables(found.manifest, guess if usual else None)
-            if whole is not None:
-                return replace(found, manifest=whole)
-            missing = self.url(found.manifest.index)
             if earlier is not None and earlier.data == found.data:
                 break
             earlier, stored = found, partial(self.read, name)
-        raise FileNotFoundError(
-            errno.ENOENT, "the manifest names this index, and it is missing", missing
-        )
+        words = "the manifest names this index, and it is missing"
+        raise FileNotFoundError(errno.ENOENT, words, self.url(missing or ""))
 
-    def _with_tables(
-        self, manifest: DatasetManifest, guess: Callable[[], Stored] | None
-    ) -> DatasetManifest | None:
-        """The manifest with its block tables; None if its index is missing. A guess that is not
-        this manifest's index was read before the commit: then the index is read now."""
-        assert manifest.index is not None
-        path = self.url(manifest.index)
-        guessed = None if guess is None else guess()
-        if guessed is not None:
-            with contextlib.suppress(ManifestError):
-                return manifest.with_index(guessed[0], path=path)
-        tables = self.read(manifest.index, most=most_bytes(manifest.shards))
-        return None if tables is None else manifest.with_index(tables[0], path=path)
+    def _missing(
+        self, manifest: DatasetManifest, guessed: dict[str, Callable[[], Stored]]
+    ) -> str | None:
+        """Read the index of a manifest, if it is small. Returns the name of an object of it that is
+        missing. What was ``guessed`` may have been read before the commit: then it is read now."""
+        pages = listing_of(manifest).pages
+        wanted = list(pages.objects if pages.small else ())
+        for index in list(wanted):
+            guess = guessed[index.name]() if index.name in guessed else None
+            if guess is not None and pages.hold(index, guess[0]):
+                wanted.remove(index)
+        reads = [early(self.store, self._index, index) for index in wanted]
+        for index, read in zip(wanted, reads, strict=True):
+            stored = read()
+            if stored is None:
+                return index.name
+            pages.hold(index, stored[0])
+        return None
+
+    def _index(self, index: IndexObject) -> Stored:
+        return self.read(index.name, most=index.nbytes)
 
     def _parsed(self, name: str, damaged: bool, stored: Stored) -> FoundManifest | None:
         if stored is None:
@@ -215,8 +216,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A dataset's folder and its manifest's name there: where a list of shards is read that is
-    apart. Picklable."""
+    """A dataset's folder and its manifest's name there: where an index is read. Picklable."""
 
     folder: Folder
     name: str
@@ -229,10 +229,10 @@ class Root:
         return self.folder.url(name)
 
     def pages_now(self) -> tuple[PageRef, ...]:
-        """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
+        """The pages that the manifest names by now. None if it is gone or damaged."""
         found = self.folder.manifest(self.name, index=False, damaged=True)
-        shards = None if found is None or found.manifest is None else found.manifest.shards
-        return shards.pages.refs if isinstance(shards, PagedShards) else ()
+        manifest = None if found is None else found.manifest
+        return () if manifest is None else listing_of(manifest).pages.refs
 
 
 def locate(

@@ -1,10 +1,9 @@
-"""A dataset's manifest and index as values, to and from bytes. No I/O.
+"""A dataset's manifest, which is the root of all that is committed, to and from bytes. No I/O.
 
-The manifest is JSON, for people and other programs. The index is binary: the block tables of every
-shard. The manifest of a long dataset says only where the list of shards lies (`PagedShards`), and
-that list says where the tables are. All of them come from outside when they are read. So each
-number is checked against the bytes at hand before memory is allocated for it, and no name may leave
-the dataset's folder.
+It is JSON, for people and other programs. It says where the pages of the list of shards lie
+(`PagedShards`), and the totals of each. It comes from outside when it is read. So each number is
+checked against the bytes at hand before memory is allocated for it, and no name may leave the
+dataset's folder.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import ne
 from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
-from tfio_store.dataset.checks import check_name, check_room, counted, held
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.checks import check_name, counted, held
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages, Ranges
 from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
@@ -38,6 +36,7 @@ __all__ = [
     "Replaced",
     "ShardInfo",
     "describe",
+    "listing_of",
 ]
 
 
@@ -76,7 +75,7 @@ class Fingerprint:
 
 
 FORMAT = "tfio_store.dataset"
-VERSION, LONG_VERSION = 1, 2
+VERSION = 1
 KEPT_HISTORY = 64
 _CRC = re.compile(rb',\s*"crc32c": "([0-9a-f]{8})"\s*\}\s*\Z')
 
@@ -152,13 +151,11 @@ class DatasetManifest:
     """The contents of a committed dataset.
 
     Attributes:
-        shards (Sequence[ShardInfo]): The shards, in order. Of a long dataset they are read as they
-            are asked for, without their ``blocks``.
+        shards (Sequence[ShardInfo]): The shards, in order. They are read as they are asked for.
         compression (str | None): None, "GZIP", "ZLIB" or "ZSTD".
         schema (dict | None): The schema, in the form of `Schema.to_json`. Default None.
         metadata (dict | None): What the caller of the writer wanted kept; JSON can hold it. Default
             None.
-        index (str | None): The name of the index. Default None.
         generation (str | None): Drawn at random by each writer: no two manifests of a dataset have
             the same. Default None.
         history (tuple[str]): The generations before this one, the newest first, at most 64. Default
@@ -181,7 +178,6 @@ class DatasetManifest:
     compression: str | None
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    index: str | None = None
     generation: str | None = None
     history: tuple[str, ...] = ()
     shard_template: str | None = None
@@ -209,27 +205,24 @@ class DatasetManifest:
         return sum(shard.nbytes for shard in self.shards)
 
     def names(self) -> set[str]:
-        """List the objects that make up the dataset: shards, their list, and indexes.
+        """List the objects that make up the dataset: shards, and those of its index.
 
         Returns:
             set[str]: Their names in the manifest's folder.
         """
-        if isinstance(self.shards, PagedShards):
-            listed = {(one.shard.name, one.place.name) for one in self.shards.all_listed()}
-            return {*(name for names in listed for name in names), *self.parts()}
-        return {*(shard.name for shard in self.shards), *self.parts()}
+        if not isinstance(self.shards, PagedShards):
+            return {shard.name for shard in self.shards}
+        return {*(one.shard.name for one in self.shards.all_listed()), *self.parts()}
 
     def parts(self) -> set[str]:
-        """List the objects that the manifest itself names beside shards.
-
-        They are the index, or those that hold the list of shards.
+        """List the objects of the index, which hold the list of shards and their block tables.
 
         Returns:
             set[str]: Their names in the manifest's folder.
         """
-        if isinstance(self.shards, PagedShards):
-            return {ref.name for ref in self.shards.pages.refs}
-        return set() if self.index is None else {self.index}
+        if not isinstance(self.shards, PagedShards):
+            return set()
+        return {one.name for one in self.shards.pages.objects}
 
     def replaced_names(self) -> set[str]:
         """List the objects of earlier generations that are kept.
@@ -275,26 +268,25 @@ class DatasetManifest:
         """
         document = {
             "format": FORMAT,
-            "version": LONG_VERSION if isinstance(self.shards, PagedShards) else VERSION,
+            "version": VERSION,
             "generation": self.generation,
             "history": self.history,
             "compression": self.compression,
+            "shards": len(self.shards),
             "records": self.records,
             "nbytes": self.nbytes,
-            "index": self.index,
             "shard_template": self.shard_template,
             "schema": self.schema,
             "metadata": self.metadata,
             **({} if self.lost is None else {"lost": self.lost.to_json()}),
-            "shards": _shards_to_json(self.shards),
+            **_pages_to_json(self),
             "replaced": [
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
                 for one in self.replaced
             ],
             **({} if self.publish is None else {"publish": self.publish.to_json()}),
         }
-        indent = None if isinstance(self.shards, PagedShards) else 1
-        return _with_crc(json.dumps(document, indent=indent, allow_nan=False))
+        return _with_crc(document)
 
     @classmethod
     def from_bytes(
@@ -305,61 +297,29 @@ class DatasetManifest:
         Args:
             data (bytes-like): The JSON document.
             path (str): What to name in errors. Default "<manifest>".
-            folder (Ranges | None): Where a list of shards is read that is apart. Default None.
+            folder (Ranges | None): Where the index is read. Default None.
 
         Returns:
-            DatasetManifest: Without block tables; see `with_index`.
+            DatasetManifest: Its shards are read as they are asked for.
 
         Raises:
             ManifestError: It is no manifest, or contradicts itself.
         """
         try:
             document = json.loads(bytes(data), parse_constant=_no_number, parse_float=_finite)
-            _check_crc(document, bytes(data))
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
+                raise ValueError(f'"format" is not "{FORMAT}"')
+            _check_crc(bytes(data))
             return _parse(document, folder)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
-    def index_bytes(self) -> bytes:
-        """Serialize the block tables of all shards.
 
-        Returns:
-            bytes: The index.
-
-        Raises:
-            ValueError: The dataset has the long form, whose tables are read one at a time.
-        """
-        self._check_short()
-        return encode_tables(self.shards)
-
-    def _check_short(self) -> None:
-        if isinstance(self.shards, PagedShards):
-            raise ValueError(
-                f"a dataset of {len(self.shards)} shards in the long form has no index for all of "
-                "them: its list says where the block table of each shard is"
-            )
-
-    def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
-        """Add the block tables that an index holds, as views of ``data``.
-
-        Args:
-            data (bytes-like): What `index_bytes` returned.
-            path (str): What to name in errors. Default "<index>".
-
-        Returns:
-            DatasetManifest: A copy whose shards have their ``blocks``.
-
-        Raises:
-            ManifestError: The index is damaged, or belongs to other shards.
-            ValueError: The dataset has the long form, whose tables are read one at a time.
-        """
-        self._check_short()
-        try:
-            tables = decode_tables(data, self.shards)
-        except ValueError as error:
-            raise ManifestError(f"{path}: not the index of this dataset: {error}") from error
-        shards = zip(self.shards, tables, strict=True)
-        return replace(self, shards=tuple(replace(shard, blocks=table) for shard, table in shards))
+def listing_of(manifest: DatasetManifest) -> PagedShards:
+    """The list of a manifest's shards. ValueError before an index lists them."""
+    if not isinstance(manifest.shards, PagedShards):
+        raise ValueError("the manifest lists no shards yet: no index has been put")
+    return manifest.shards
 
 
 def describe(
@@ -392,61 +352,56 @@ def _finite(text: str) -> float:
     return number
 
 
-def _with_crc(text: str) -> bytes:
-    """The document, with the CRC32C of all bytes before the comma of that last key."""
-    body = text[:-1].rstrip().encode()
-    begin, end = (b",\n ", b"\n}\n") if b"\n" in body else (b", ", b"}\n")
-    return body + begin + b'"crc32c": "%08x"' % crc32c(body) + end
+def _with_crc(document: Mapping[str, Any]) -> bytes:
+    """The document, a line for each key and each page, with the CRC32C of all bytes before the
+    comma of its last key."""
+    lines = [f' "{key}": {_lines_of(key, value)}' for key, value in document.items()]
+    body = ("{\n" + ",\n".join(lines)).encode()
+    return body + b',\n "crc32c": "%08x"\n}\n' % crc32c(body)
 
 
-def _check_crc(document: Any, data: bytes) -> None:
-    """ValueError unless the bytes are those that were written. Manifests of before have no
-    checksum; but a key that differs in one character was one."""
-    if not isinstance(document, dict):
-        return
-    if "crc32c" in document:
-        found = _CRC.search(data)
-        if found is None or crc32c(data[: found.start()]) != int(found[1], 16):
-            raise ValueError(
-                "its bytes do not have the CRC32C in its last key, so it is damaged; if it "
-                'was edited by hand, remove "crc32c"'
-            )
-    elif any(len(key) == 6 and sum(map(ne, key, "crc32c")) == 1 for key in document):
-        raise ValueError('a key is almost "crc32c", so it is damaged')
+def _lines_of(key: str, value: Any) -> str:
+    if key != "pages":
+        return json.dumps(value, allow_nan=False)
+    return "[" + ",".join(f"\n  {json.dumps(page)}" for page in value) + "]"
 
 
-def _shards_to_json(shards: Sequence[ShardInfo]) -> Any:
-    if isinstance(shards, PagedShards):
-        return pages_to_json(shards.pages.refs)
-    return [
-        {
-            "name": shard.name,
-            "nbytes": shard.nbytes,
-            "records": shard.records,
-            "crc32c": f"{shard.crc32c:08x}",
-        }
-        for shard in shards
-    ]
+def _check_crc(data: bytes) -> None:
+    """ValueError unless the bytes are those that were written."""
+    found = _CRC.search(data)
+    if found is None or crc32c(data[: found.start()]) != int(found[1], 16):
+        raise ValueError("its bytes do not have the CRC32C in its last key, so it is damaged")
 
 
-def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
+def _pages_to_json(manifest: DatasetManifest) -> dict[str, Any]:
+    """What the root says of its list of shards."""
+    if not manifest.shards:
+        return pages_to_json(())
+    pages = listing_of(manifest).pages
+    streams = {"streams": pages.streams} if pages.streams else {}
+    return {**streams, **pages_to_json(pages.refs)}
+
+
+def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
     """ValueError says what is wrong."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f'"format" is not "{FORMAT}"')
-    if document.get("version") not in (VERSION, LONG_VERSION):
+    if document.get("version") != VERSION:
         raise ValueError(
-            f"it has version {document.get('version')!r}, and this library reads {VERSION} and "
-            f"{LONG_VERSION}; a newer tfio_store may read it"
+            f"it has version {document.get('version')!r}, and this library reads {VERSION}; a "
+            "newer tfio_store may read it"
         )
     history = document.get("history", [])
     if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
         raise ValueError('"history" is no list of generations')
+    codec = _typed(document, "compression", str, type(None))
+    if codec not in (None, *CODECS):
+        raise ValueError(f'"compression" is {codec!r}')
+    streams = _count(document, "streams") if "streams" in document else 0
+    refs = pages_from_json(document.get("objects"), document.get("pages"), streams=bool(streams))
     manifest = DatasetManifest(
-        shards=_parse_shards(document, folder),
-        compression=_typed(document, "compression", str, type(None)),
+        shards=PagedShards(Pages(refs, folder, raw=codec is None, streams=streams)),
+        compression=codec,
         schema=_typed(document, "schema", dict, type(None)),
         metadata=_typed(document, "metadata", dict, type(None)),
-        index=_typed(document, "index", str, type(None)),
         generation=_typed(document, "generation", str, type(None)),
         history=tuple(history),
         shard_template=_typed(document, "shard_template", str, type(None)),
@@ -454,29 +409,11 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         lost=_parse_lost(document.get("lost")),
         publish=_parse_publish(document.get("publish")),
     )
-    if manifest.compression not in (None, *CODECS):
-        raise ValueError(f'"compression" is {manifest.compression!r}')
-    if manifest.index is not None:
-        check_name(manifest.index)
-        if isinstance(manifest.shards, PagedShards):
-            raise ValueError('"index" is no index of a list of shards that is apart')
-    for total in ("records", "nbytes"):
-        if _count(document, total) != getattr(manifest, total):
-            raise ValueError(f'"{total}" is not the sum over the shards')
+    totals = len(manifest.shards), manifest.records, manifest.nbytes
+    for key, total in zip(("shards", "records", "nbytes"), totals, strict=True):
+        if _count(document, key) != total:
+            raise ValueError(f'"{key}" is not the sum over the pages')
     return manifest
-
-
-def _parse_shards(document: dict[str, Any], folder: Ranges | None) -> Sequence[ShardInfo]:
-    raw = document.get("compression") is None
-    if document["version"] == LONG_VERSION:
-        refs = pages_from_json(_typed(document, "shards", dict))
-        return PagedShards(Pages(refs, folder, raw=raw))
-    shards = tuple(map(_parse_shard, _typed(document, "shards", list)))
-    if len({shard.name for shard in shards}) != len(shards):
-        raise ValueError("two shards have the same name")
-    for shard in shards:
-        check_room(shard, raw=raw)
-    return shards
 
 
 def _parse_replaced(replaced: Any) -> Replaced:
@@ -505,20 +442,6 @@ def _parse_lost(lost: Any) -> Loss | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError('"lost" does not name files')
     return Loss(None if lost.get("records") is None else _count(lost, "records"), tuple(names))
-
-
-def _parse_shard(shard: Any) -> ShardInfo:
-    if not isinstance(shard, dict):
-        raise ValueError("a shard is not an object")
-    crc32c = _typed(shard, "crc32c", str)
-    if not re.fullmatch("[0-9a-f]{8}", crc32c):
-        raise ValueError(f'a shard\'s "crc32c" is {crc32c[:20]!r}, not 8 hex digits')
-    return ShardInfo(
-        name=check_name(_typed(shard, "name", str)),
-        nbytes=_count(shard, "nbytes"),
-        records=_count(shard, "records"),
-        crc32c=int(crc32c, 16),
-    )
 
 
 def _typed(document: dict[str, Any], key: str, *types: type) -> Any:

@@ -312,8 +312,8 @@ def _schema_of(dataset: Dataset, told: Mapping[str, Any]) -> Schema:
         return Schema.from_json(told)
     except ValueError as error:
         raise ManifestError(
-            f"{redacted(str(dataset))}: the schema in its manifest cannot be used: {error}; if the "
-            'manifest was edited, write "schema": null, and pass a schema to who reads'
+            f"{redacted(str(dataset))}: the schema in its manifest cannot be used: {error}; "
+            "pass a schema to who reads"
         ) from error
 
 

@@ -7,8 +7,7 @@ A dataset ``train`` consists of (relative to its folder)::
                                                begun while the plain names were not free
     _train-00000-of-00016.tfrecord.3f9a1c8e …  the same until they are published
     _train-00000-of-00016.tfrecord.56b91b60-283c-old … replaced ones, for who has opened them
-    _train.index, _train.index.3f9a1c8e        block tables
-    _train.shards.3f9a1c8e                     the list of shards, if it is long
+    _train.index, _train.index.3f9a1c8e        the list of shards, and their block tables
     _train.claim, _train.claim.3f9a1c8e        a writer at work (see `tfio_store.write.claim`)
     _train.manifest.json                       the commit
 
@@ -109,13 +108,9 @@ class DatasetNames:
         """The index name of one try to commit. All tries share ``tag``."""
         return self.index(f"{tag}-{secrets.token_hex(4)}")
 
-    def list_try(self, tag: str) -> str:
-        """The name of one object with a list of shards. All tries to commit share ``tag``."""
-        return _with_tag(f"_{self.name}.shards", f"{tag}-{secrets.token_hex(4)}")
-
-    def is_list(self, filename: str) -> bool:
-        """Whether it is the name of an object with a list of shards."""
-        return re.fullmatch(rf"_{re.escape(self.name)}\.shards\.{_TAG}", filename) is not None
+    def is_index(self, filename: str) -> bool:
+        """Whether it is the name of an object of an index."""
+        return re.fullmatch(rf"_{re.escape(self.name)}\.index(\.{_TAG})?", filename) is not None
 
     def claim(self, tag: str | None) -> str:
         return _with_tag(f"_{self.name}.claim", tag)
@@ -157,9 +152,9 @@ class DatasetNames:
         return not filename.startswith(".")
 
     def tag_of(self, filename: str) -> str | None:
-        """The tag of a tagged shard, index, list of shards or claim of this dataset; "" when it is
-        one without a tag; None when the name is none of this dataset's."""
-        own = rf"_{re.escape(self.name)}\.(?:index|claim|shards)"
+        """The tag of a tagged shard, index or claim of this dataset; "" when it is one without a
+        tag; None when the name is none of this dataset's."""
+        own = rf"_{re.escape(self.name)}\.(?:index|claim)"
         plain = self._pattern()
         if re.fullmatch(f"{own}|{plain}", filename):
             return ""

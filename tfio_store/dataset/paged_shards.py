@@ -1,4 +1,4 @@
-"""`PagedShards`: the list of a long dataset's shards, or of those of a part, which is cut at record
+"""`PagedShards`: the list of a dataset's shards, or of those of a part, which is cut at record
 boundaries. What is asked for is read.
 """
 
@@ -107,18 +107,20 @@ class Places(NamedTuple):
 
 
 class PagedShards(Sequence[ShardInfo]):
-    """A sequence of `ShardInfo` without block tables, which `table` and `tables` give.
+    """A sequence of `ShardInfo` with their block tables.
 
-    ``part``: where its shards lie in the list. None if they are all of it. It pickles as the places
-    of the pages that list them.
+    An item takes up to two requests, its page and its table, and none if the index is at hand.
+    `listed` and `all_listed` give shards without their tables. ``part``: where its shards lie in
+    the list. None if they are all of it. It pickles as the places of the pages that list them.
     """
 
     def __init__(self, pages: Pages, part: Places | None = None) -> None:
         self.pages = pages
         self._part = part
         if part is None:
-            shards, records, nbytes, blocks = pages.totals
-            part = Places((0, shards), (0, records), (0, blocks), nbytes, False)
+            whole = pages.totals
+            records, blocks = (0, whole.records), (0, whole.blocks)
+            part = Places((0, whole.shards), records, blocks, whole.nbytes, False)
         self._places = part
         self.raw = pages.raw and not part.cut
         """Whether the shards are raw files, and whole."""
@@ -157,6 +159,11 @@ class PagedShards(Sequence[ShardInfo]):
         own = self._places
         moved = places.moved(-own.shards[0], -own.records[0], -own.blocks[0])
         return PagedShards(self.pages, moved._replace(cut=places.cut or own.cut))
+
+    @property
+    def small(self) -> bool:
+        """Whether the index is read whole, so that nothing more is asked of a store."""
+        return self.pages.small
 
     def __len__(self) -> int:
         first, stop = self._places.shards
@@ -204,10 +211,14 @@ class PagedShards(Sequence[ShardInfo]):
     def __getitem__(self, index: Any) -> ShardInfo | tuple[ShardInfo, ...]:
         if isinstance(index, slice):
             return tuple(self[i] for i in range(*index.indices(len(self))))
-        return self.listed(range(len(self))[operator.index(index)]).shard
+        number = range(len(self))[operator.index(index)]
+        one = self.listed(number)
+        return replace(one.shard, blocks=self.table(number)) if one.nbytes else one.shard
 
     def __iter__(self) -> Iterator[ShardInfo]:
-        return (one.shard for one in self.all_listed())
+        tables = self.tables(i for i, one in enumerate(self.all_listed()) if one.nbytes)
+        for one in self.all_listed():
+            yield replace(one.shard, blocks=next(tables)) if one.nbytes else one.shard
 
     def listed(self, shard: int) -> Listed:
         """The row of one shard in the list, with the place of its table."""

@@ -1,7 +1,8 @@
-"""`Pages`: the list of a long dataset's shards, of which only what is asked for is read.
+"""`Pages`: the list of a dataset's shards, of which only what is asked for is read.
 
 The root of the dataset says where the pages of the list lie, and the totals of each. So a shard, a
 record or a block is found by at most two ranged requests: its page, and its shard's block table.
+The index of a small dataset is read whole instead, by one request.
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, decode_table
 from tfio_store.dataset.checks import check_name, check_room
+from tfio_store.dataset.container import check_header, section_crc
 from tfio_store.dataset.shard_page import (
+    PAGE_SHARDS,
+    IndexObject,
     Listed,
     PageRef,
     PageTotals,
     ShardPage,
-    TablePlace,
     decode_page,
     encode_page,
     only_block,
-    page_crc,
 )
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.threads import PerProcess
 
-__all__ = ["MemoryCache", "Pages", "Ranges"]
+__all__ = ["WHOLE_BYTES", "MemoryCache", "Pages", "Ranges", "is_small"]
 
 
 # Caches in memory of what was fetched: blocks, records, pages, block tables.
@@ -109,18 +111,26 @@ _TABLES_TOGETHER = 16 << 20
 """Bytes of tables in flight from which on no other is begun: a list may say that each is huge."""
 _TABLES_BEGUN = 4 << 20
 
+WHOLE_BYTES = 4 << 20
+"""The index of a dataset of few shards is read whole if it has no more."""
+
+
+def is_small(shards: int, nbytes: int) -> bool:
+    """Whether an index of so many shards and bytes is read whole."""
+    return shards <= PAGE_SHARDS and nbytes <= WHOLE_BYTES
+
 
 class Ranges(Protocol):
     """The folder of the dataset: bytes of objects by name. It pickles."""
 
     def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
-        """Begin to read bytes ``start:stop`` of an object."""
+        """Begin to read bytes ``start:stop`` of an object that is never written again."""
 
     def url(self, name: str) -> str:
         """The object's name in errors."""
 
     def pages_now(self) -> tuple[PageRef, ...]:
-        """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
+        """The pages that the manifest names by now. None if it is gone or damaged."""
 
 
 class _Item(NamedTuple):
@@ -135,22 +145,31 @@ class Pages:
     """The pages of a list, and the block tables of its shards. Shards, records and blocks are
     counted over all of its pages.
 
-    ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The
-    pages and tables used last are kept, up to 16 MiB in each process, or one table that is larger.
-    A shard is checked when it is read: `ManifestError` names the object.
+    ``raw``: whether the shards are not compressed. ``streams``: how many of them have no block
+    table, as others compressed them. ``folder``: None if only totals are wanted. The
+    pages and tables used last are kept, up to 16 MiB in each process, or one table that is larger,
+    and the whole index if it is `small`. A shard is checked when it is read: `ManifestError` names
+    the object.
     """
 
-    def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, raw: bool) -> None:
+    def __init__(
+        self, refs: Sequence[PageRef], folder: Ranges | None, raw: bool, streams: int = 0
+    ) -> None:
         self.refs = tuple(refs)
         self.folder = folder
         self.raw = raw
+        self.streams = streams
         self._pages = MemoryCache(_PAGES_KEPT)
         self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
+        self._whole: PerProcess[dict[str, BytesLike]] = PerProcess(dict)
+        """The objects of a small index, by their names."""
+        self._moved: PerProcess[dict[int, PageRef]] = PerProcess(dict)
+        """Where pages lie by now that appends have written again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Pages, (self.refs, self.folder, self.raw)
+        return _with_whole, (self.refs, self.folder, self.raw, self.streams, self._whole.here)
 
     @cached_property
     def _ends(self) -> dict[str, list[int]]:
@@ -167,6 +186,27 @@ class Pages:
         return PageTotals(*(self.before(column, pages) for column in PageTotals._fields))
 
     @cached_property
+    def objects(self) -> tuple[IndexObject, ...]:
+        """The objects that hold pages or tables."""
+        return tuple(dict.fromkeys(one for ref in self.refs for one in (ref.index, ref.tables)))
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether the index is read whole."""
+        return is_small(self.totals.shards, sum(one.nbytes for one in self.objects))
+
+    def hold(self, index: IndexObject, data: BytesLike) -> bool:
+        """Take an object of a small index. False if these are not the bytes that the root means."""
+        view = memoryview(data).cast("B")
+        pages = [ref for ref in self.refs if ref.index == index]
+        right = len(view) == index.nbytes and all(
+            section_crc(view[ref.start : ref.start + ref.nbytes]) == ref.crc32c for ref in pages
+        )
+        if right:
+            self._whole.here[index.name] = data
+        return right
+
+    @cached_property
     def digest(self) -> int:
         """A CRC of the CRCs of all pages: another list has another one."""
         return crc32c(np.array([ref.crc32c for ref in self.refs], "<u4").tobytes())
@@ -180,7 +220,7 @@ class Pages:
         """The pages that list these shards, one at least, and the number of the first of them."""
         numbers = self._pages_of(first, stop)
         refs = self.refs[numbers.start : numbers.stop]
-        return Pages(refs, self.folder, raw=self.raw), numbers.start
+        return _with_whole(refs, self.folder, self.raw, 0, self._whole.here), numbers.start
 
     def listed(self, shard: int) -> Listed:
         """The row of one shard in the list, with the place of its table."""
@@ -202,6 +242,11 @@ class Pages:
         item = _Item(self._checked(number, page[row]), first)
         self._items.put(shard, item, _ITEM_BYTES)
         return item
+
+    def rows_of(self, page: int) -> Iterator[Listed]:
+        """The rows of the shards of one page."""
+        first = self.before("shards", page)
+        return self.rows(first, first + self.refs[page].totals.shards)
 
     def rows(self, first: int, stop: int) -> Iterator[Listed]:
         """The rows of these shards. Pages are fetched ahead."""
@@ -275,7 +320,8 @@ class Pages:
         return self._ends[column][page - 1] if page else 0
 
     def _page(self, number: int) -> ShardPage:
-        return next(self._read_pages([number]))
+        kept: ShardPage | None = self._pages.get(number)
+        return next(self._read_pages([number])) if kept is None else kept
 
     def _read_pages(self, numbers: Sequence[int]) -> Iterator[ShardPage]:
         """These pages, in this order. Several are in flight."""
@@ -312,12 +358,12 @@ class Pages:
         """Whether one request brings a page together with those before it."""
         first, last, ref = self.refs[run[0]], self.refs[run[-1]], self.refs[number]
         stop = ref.start + ref.nbytes
-        behind = (ref.name, ref.start) == (last.name, last.start + last.nbytes)
+        behind = (ref.index, ref.start) == (last.index, last.start + last.nbytes)
         return behind and stop - first.start <= _PAGES_TOGETHER
 
     def _begin_run(self, run: list[int]) -> Future[BytesLike]:
         first, last = self.refs[run[0]], self.refs[run[-1]]
-        return self._begin(first.name, first.start, last.start + last.nbytes - first.start)
+        return self._begin(first.index, first.start, last.start + last.nbytes - first.start)
 
     def _end_pages(self, run: list[int], begun: Future[BytesLike]) -> Iterator[ShardPage]:
         first = self.refs[run[0]].start
@@ -336,31 +382,38 @@ class Pages:
 
     def _page_of_longer(self, number: int, gone: FileNotFoundError) -> ShardPage:
         """A page that is no more, because appends put a longer one in its place: the first rows of
-        that are this page. Raises ``gone`` if they are not: the dataset is another one."""
-        ref = seen = self.refs[number]
+        that are this page, and its first tables those of this page. Raises ``gone`` if they are
+        not: the dataset is another one."""
+        ref, seen = self.refs[number], self._ref(number)
         for _ in range(_LOOKS_AGAIN):
             pages = () if self.folder is None else self.folder.pages_now()
             if number >= len(pages) or pages[number] == seen:
                 raise gone
             seen = pages[number]
             try:
-                page = self._decoded(seen, self._begin(*seen.place).result())
+                begun = self._begin(seen.index, seen.start, seen.nbytes)
+                page = self._decoded(seen, begun.result())
             except FileNotFoundError:
                 continue  # and that one has been replaced meanwhile
             rows = range(min(len(page), ref.totals.shards))
             first = encode_page([page[row] for row in rows])
-            if page_crc(first) != ref.crc32c or len(first) != ref.nbytes:
+            if section_crc(first) != ref.crc32c or len(first) != ref.nbytes:
                 raise gone
+            self._moved.here[number] = seen
             return self._decoded(ref, first)
         raise gone
+
+    def _ref(self, number: int) -> PageRef:
+        """Where a page lies by now."""
+        return self._moved.here.get(number, self.refs[number])
 
     def _decoded(self, ref: PageRef, data: BytesLike) -> ShardPage:
         try:
             page = decode_page(data)
-            if page_crc(bytes(data)) != ref.crc32c or page.totals != ref.totals:
+            if section_crc(data) != ref.crc32c or page.totals != ref.totals:
                 raise ValueError("it is not the page that the manifest means")
         except ValueError as error:
-            where = f"{self._url(ref.name)} at byte {ref.start}"
+            where = f"{self._url(ref.index.name)} at byte {ref.start}"
             raise ManifestError(f"{where}: not a page of this dataset's shards: {error}") from error
         return page
 
@@ -368,9 +421,8 @@ class Pages:
         try:
             check_name(listed.shard.name)
             check_room(listed.shard, raw=self.raw)
-            check_name(listed.place.name)
         except ValueError as error:
-            url = self._url(self.refs[page].name)
+            url = self._url(self.refs[page].index.name)
             raise ManifestError(f"{url}: not a page that can be read: {error}") from error
         return listed
 
@@ -378,7 +430,8 @@ class Pages:
 
     def table(self, shard: int, *, sums: bool = True) -> BlockTable:
         """Where the blocks of one shard lie. See `tables`."""
-        return next(self.tables([shard], sums=sums))
+        kept: BlockTable | None = self._tables.get(shard)
+        return next(self.tables([shard], sums=sums)) if kept is None else kept
 
     def tables(self, shards: Iterable[int], *, sums: bool = True) -> Iterator[BlockTable]:
         """The block tables of these shards, in this order. Many are fetched at once.
@@ -386,6 +439,9 @@ class Pages:
         ``sums``: False if nobody misses those of a raw shard of one block. Its list tells the rest,
         and its own CRC32C, so nothing is fetched.
         """
+        if self.small:
+            yield from map(self._table_at_hand, shards)
+            return
         ahead: deque[tuple[Listed, int, BlockTable | Future[BytesLike]]] = deque()
         numbers = iter(shards)
         flying = 0
@@ -396,17 +452,36 @@ class Pages:
                 and (shard := next(numbers, None)) is not None
             ):
                 listed = self.listed(shard)
-                known = None if sums else only_block(listed, raw=self.raw)
-                begun = known or self._begin_table(listed.place, shard)
-                flying += listed.place.nbytes if isinstance(begun, Future) else 0
+                known = self._known_table(shard, listed, sums=sums)
+                begun = self._begin_table(shard, listed) if known is None else known
+                flying += listed.nbytes if isinstance(begun, Future) else 0
                 ahead.append((listed, shard, begun))
             if not ahead:
                 return
             listed, shard, begun = ahead.popleft()
             if isinstance(begun, Future):
-                flying -= listed.place.nbytes
+                flying -= listed.nbytes
                 begun = self._end_table(listed, shard, begun)
             yield begun
+
+    def _known_table(self, shard: int, listed: Listed, *, sums: bool) -> BlockTable | None:
+        """The table of a shard, if nothing has to be fetched for it."""
+        kept: BlockTable | None = self._tables.get(shard)
+        return only_block(listed, raw=self.raw) if kept is None and not sums else kept
+
+    def _table_at_hand(self, shard: int) -> BlockTable:
+        """The table of a shard of a small index."""
+        kept: BlockTable | None = self._tables.get(shard)
+        if kept is not None:
+            return kept
+        listed, page = self.listed(shard), self.page_of(shard)
+        try:
+            whole = self._object(self._ref(page).tables)
+        except FileNotFoundError as gone:
+            self._page_of_longer(page, gone)
+            whole = self._object(self._ref(page).tables)
+        start = self._ref(page).tables_start + listed.start
+        return self._decoded_table(shard, listed, whole[start : start + listed.nbytes])
 
     def begin_tables(self, shards: Iterable[int]) -> None:
         """Begin to fetch the block tables of these shards, which are asked for soon: as many as fit
@@ -414,17 +489,14 @@ class Pages:
         begun, wanted = self._begun.here, list(shards)
         room = _TABLES_BEGUN
         for shard in wanted:
-            if self._tables.get(shard) is not None:
-                continue
             listed = self.listed(shard)
-            if only_block(listed, raw=self.raw) is not None:
+            if self._known_table(shard, listed, sums=False) is not None:
                 continue
-            place = listed.place
-            if room < place.nbytes and room < _TABLES_BEGUN:
+            if room < listed.nbytes and room < _TABLES_BEGUN:
                 break
-            room -= place.nbytes
+            room -= listed.nbytes
             if shard not in begun:
-                begun[shard] = self._begin(place.name, place.start, place.nbytes), place.nbytes
+                begun[shard] = self._begin_table(shard, listed), listed.nbytes
         self._forget_begun(set(wanted))
 
     def _forget_begun(self, wanted: set[int]) -> None:
@@ -440,32 +512,82 @@ class Pages:
                 if table is not None:
                     table.cancel()
 
-    def _begin_table(self, place: TablePlace, shard: int) -> BlockTable | Future[BytesLike]:
-        kept: BlockTable | None = self._tables.get(shard)
-        if kept is not None:
-            return kept
+    def _begin_table(self, shard: int, listed: Listed) -> Future[BytesLike]:
         begun, _ = self._begun.here.pop(shard, (None, 0))
-        return begun or self._begin(place.name, place.start, place.nbytes)
+        if begun is not None:
+            return begun
+        ref = self._ref(self.page_of(shard))
+        return self._begin(ref.tables, ref.tables_start + listed.start, listed.nbytes)
 
     def _end_table(self, listed: Listed, shard: int, begun: Future[BytesLike]) -> BlockTable:
-        place, data = listed.place, begun.result()
         try:
-            table = decode_table(bytes(data), listed.shard)
+            data = begun.result()
+        except FileNotFoundError as gone:
+            self._page_of_longer(self.page_of(shard), gone)
+            data = self._begin_table(shard, listed).result()
+        return self._decoded_table(shard, listed, bytes(data))
+
+    def _decoded_table(self, shard: int, listed: Listed, data: BytesLike) -> BlockTable:
+        try:
+            table = decode_table(data, listed.shard)
             if len(table) != listed.blocks:
                 raise ValueError(f"it has {len(table)} blocks, and the list says {listed.blocks}")
         except ValueError as error:
-            where = f"{self._url(place.name)} at byte {place.start}"
+            ref = self._ref(self.page_of(shard))
+            where = f"{self._url(ref.tables.name)} at byte {ref.tables_start + listed.start}"
             raise ManifestError(f"{where}: not a table of this dataset: {error}") from error
-        self._tables.put(shard, table, place.nbytes)
+        self._tables.put(shard, table, listed.nbytes)
         return table
 
-    def _begin(self, name: str, start: int, nbytes: int) -> Future[BytesLike]:
+    def stored_tables(self, page: int) -> memoryview:
+        """The tables of a page's shards, one behind the other, as they are stored."""
+        ref = self.refs[page]
+        return memoryview(
+            self._begin(ref.tables, ref.tables_start, ref.totals.table_nbytes).result()
+        )
+
+    def _begin(self, index: IndexObject, start: int, nbytes: int) -> Future[BytesLike]:
+        """Begin to read some bytes of an object, or of a small index all of it."""
         if self.folder is None:
             raise ValueError(
-                f"the list of shards is in {name}, apart from the manifest: open the dataset by "
-                "its URL"
+                f"the list of shards is in {index.name}, apart from the manifest: open the dataset "
+                "by its URL"
             )
-        return self.folder.begin_range(name, start, start + nbytes)
+        if not self.small:
+            return self.folder.begin_range(index.name, start, start + nbytes)
+        done: Future[BytesLike] = Future()
+        try:
+            done.set_result(self._object(index)[start : start + nbytes])
+        except (OSError, ManifestError) as error:
+            done.set_exception(error)
+        return done
+
+    def _object(self, index: IndexObject) -> memoryview:
+        """An object of a small index, all of it."""
+        assert self.folder is not None
+        whole = self._whole.here
+        if index.name not in whole:
+            data = self.folder.begin_range(index.name, 0, index.nbytes).result()
+            try:
+                check_header(data)
+            except ValueError as error:
+                url = self._url(index.name)
+                raise ManifestError(f"{url}: not the index of this dataset: {error}") from error
+            whole[index.name] = data
+        return memoryview(whole[index.name]).cast("B")
 
     def _url(self, name: str) -> str:
         return name if self.folder is None else self.folder.url(name)
+
+
+def _with_whole(
+    refs: Sequence[PageRef],
+    folder: Ranges | None,
+    raw: bool,
+    streams: int,
+    whole: dict[str, BytesLike],
+) -> Pages:
+    """Pages in another process, with the objects that were at hand."""
+    pages = Pages(refs, folder, raw, streams)
+    pages._whole.here.update(whole)
+    return pages

@@ -16,7 +16,7 @@ from itertools import compress, islice
 from typing import NamedTuple, TypeAlias
 
 from tfio_store.dataset.folder import Folder, begin_to_find
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.manifest import DatasetManifest, listing_of
 from tfio_store.dataset.model import DatasetPart, Limits, Shard, Told, common_told
 from tfio_store.dataset.names import DatasetNames, begun, manifest_name, split_url
 from tfio_store.dataset.not_found import (
@@ -375,12 +375,12 @@ class Resolver:
     @staticmethod
     def _has(manifest: DatasetManifest, name: str, shards: Numbered) -> bool:
         """Whether a dataset has so many shards, and such ones."""
-        listed = manifest.shards
+        listed = listing_of(manifest)
         if shards.count not in (None, len(listed)):
             return False
         if not (shards.suffix and len(listed)):
             return True
-        first = listed[0].name
+        first = listed.listed(0).shard.name
         plain = DatasetNames(name).shard_of(first) if first.startswith("_") else first
         return plain.endswith(shards.suffix)
 

@@ -18,7 +18,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.manifest import DatasetManifest, listing_of
 from tfio_store.dataset.names import MANIFEST_SUFFIX
 from tfio_store.dataset.paged_shards import PagedShards, Places, cut_table
 from tfio_store.records.arrays import Int64Array
@@ -143,9 +143,9 @@ class ShardVersion(Version):
             if found is None or not found.holds(self.home.generation or ""):
                 continue
             assert found.manifest is not None
-            shards = found.manifest.shards
+            shards = listing_of(found.manifest)
             if self.home.number < len(shards):
-                shard = shards[self.home.number]
+                shard = shards.listed(self.home.number).shard
                 if (shard.nbytes, shard.crc32c) == self.home[:2]:
                     return shard.name
         return None
@@ -170,6 +170,8 @@ class ListedShards(Sequence[Shard]):
         self._generation = generation
         self._versions: dict[int, Version] = {}
         """Versions of the shards that were asked for: all reads of a shard share one."""
+        self._bare: dict[int, Shard] = {}
+        """Shards of a small dataset that were asked for."""
 
     def __len__(self) -> int:
         return len(self.paged)
@@ -190,11 +192,16 @@ class ListedShards(Sequence[Shard]):
         """These shards, whose tables are fetched many at once."""
         numbers = list(shards) if not isinstance(shards, range) else shards
         for number, table in zip(numbers, self.paged.tables(numbers), strict=True):
-            yield self._shard(number, self.paged[number], table)
+            yield self.without_blocks(number).known(blocks=table)
 
     def without_blocks(self, shard: int) -> Shard:
         """One shard without its block table: a page is all that is read."""
-        return self._shard(shard, self.paged[shard], None)
+        found = self._bare.get(shard)
+        if found is None:
+            found = self._shard(shard, self.paged.listed(shard).shard, None)
+            if self.paged.small:
+                self._bare[shard] = found
+        return found
 
     def part(self, start: int, stop: int) -> ListedShards:
         """Records ``start:stop``. There must be one at least."""
@@ -213,15 +220,17 @@ class ListedShards(Sequence[Shard]):
         wanted = set(names)
         found = {name: number for name in wanted if (number := self._place_of(name)) is not None}
         if len(found) < len(wanted):
-            every = enumerate(self.paged)
-            found = {shard.name: number for number, shard in every if shard.name in wanted}
+            names = (one.shard.name for one in self.paged.all_listed())
+            found = {name: number for number, name in enumerate(names) if name in wanted}
         return tuple(self.of(sorted(found.values())))
 
     def _place_of(self, name: str) -> int | None:
         """The number of a shard, if the first number in its name is that."""
         digits = re.search(r"-(\d{5,18})", name)
         number = len(self) if digits is None else int(digits[1])
-        return number if number < len(self) and self.paged[number].name == name else None
+        if number >= len(self) or self.paged.listed(number).shard.name != name:
+            return None
+        return number
 
     def _shard(self, number: int, info: ShardInfo, table: BlockTable | None) -> Shard:
         return Shard.at(
@@ -371,10 +380,11 @@ def _running(planes: tuple[int, bytes], starts: Sequence[tuple[int, int]]) -> It
 
 
 def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
-    """Each shard, from a manifest and its block tables. A long list is read when
-    somebody asks."""
-    if isinstance(manifest.shards, PagedShards):
-        return ListedShards(folder, manifest.compression, manifest.shards, manifest.generation)
+    """The shards of a manifest. They are read when somebody asks; at once if some have no
+    blocks."""
+    paged = listing_of(manifest)
+    if not paged.pages.streams:
+        return ListedShards(folder, manifest.compression, paged, manifest.generation)
     return [
         Shard.at(
             folder.store,
@@ -386,5 +396,5 @@ def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shar
             crc32c=info.crc32c,
             version=ShardVersion(home=Home(info.nbytes, info.crc32c, manifest.generation, number)),
         )
-        for number, info in enumerate(manifest.shards)
+        for number, info in enumerate(paged)
     ]

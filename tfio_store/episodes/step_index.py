@@ -1,14 +1,12 @@
 """How many steps each episode has, and where its record lies: a small object beside the dataset.
 
 It is made by one pass that reads a few bytes of each record (`tfio_store.episodes.sparse`), or by
-the writer. It says of which versions of the shards it is, and of others it is not taken. All
-numbers are little-endian::
+the writer. It says of which versions of the shards it is, and of others it is not taken. It is a
+container (see `tfio_store.dataset.container`) of these sections::
 
-    "TFIOSTEP"  u32 version  u32 bytes of the description
-    the description: JSON, of each shard its name, nbytes, records, etag, and whether starts follow
-    per shard   u32 steps[records]
-                i64 starts[records]   the offset of each record's frame, if the shard is raw
-    u32         CRC32C of all of the above
+    "shards"            JSON: per shard its name, nbytes, records, etag, and whether starts follow
+    "steps" per shard   i64 starts[records]   the offset of each record's frame, if the shard is raw
+                        u32 steps[records]
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import contextlib
 import hashlib
 import json
 import os
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.dataset.container import (
+    HEADER_BYTES,
+    check_header,
+    container,
+    payload_of,
+    section,
+    sections,
+)
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import block_table, codec_of, is_remote
 from tfio_store.dataset.model import Dataset, Shard, hold_versions
@@ -40,15 +45,13 @@ from tfio_store.errors import (
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, crc32c, walk
+from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES as FRAME_HEADER, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
 
 __all__ = ["ShardSteps", "decode_index", "encode_index", "index_name", "load_index", "steps_of"]
 
-_MAGIC, _VERSION = b"TFIOSTEP", 1
-_HEAD = struct.Struct("<8sII")
-_CRC = struct.Struct("<I")
+_SHARDS, _STEPS = b"shards", b"steps"
 _LOCAL_CHUNK, _REMOTE_CHUNK = 4 << 10, 64 << 10
 _SHARDS_AT_ONCE = 16
 _MOST_BYTES = 4 << 30
@@ -82,56 +85,37 @@ def encode_index(shards: Sequence[ShardSteps]) -> bytes:
         }
         for shard in shards
     ]
-    text = json.dumps({"shards": described}).encode()
-    pieces = [_HEAD.pack(_MAGIC, _VERSION, len(text)), text]
+    parts = [section(_SHARDS, json.dumps(described).encode())]
     for shard in shards:
-        pieces.append(shard.steps.astype("<u4").tobytes())
-        if shard.starts is not None:
-            pieces.append(shard.starts.astype("<i8").tobytes())
-    body = b"".join(pieces)
-    return body + _CRC.pack(crc32c(body))
+        starts = b"" if shard.starts is None else shard.starts.astype("<i8").tobytes()
+        parts.append(section(_STEPS, starts, shard.steps.astype("<u4").tobytes()))
+    return container(parts)
 
 
 def decode_index(data: bytes, *, url: str) -> list[ShardSteps]:
     """The shards of an index. ManifestError for what is none, or contradicts itself."""
     try:
-        return list(_decoded(memoryview(data)))
+        check_header(data)
+        description, *steps = sections(memoryview(data)[HEADER_BYTES:])
+        shards = json.loads(bytes(payload_of(description, _SHARDS)))
+        return [_decoded(*each) for each in zip(shards, steps, strict=True)]
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise ManifestError(f"{url}: is no index of steps: {error}") from error
 
 
-def _decoded(data: memoryview) -> list[ShardSteps]:
-    if len(data) < _HEAD.size + _CRC.size or bytes(data[:8]) != _MAGIC:
-        raise ValueError("it does not begin as one does")
-    body = data[: -_CRC.size]
-    if crc32c(body) != _CRC.unpack(data[-_CRC.size :])[0]:
-        raise ValueError("its checksum does not hold")
-    _, version, length = _HEAD.unpack_from(body)
-    if version != _VERSION:
-        raise ValueError(f"it has version {version}, and this library reads {_VERSION}")
-    if length > len(body) - _HEAD.size:
-        raise ValueError("its description is cut")
-    at = _HEAD.size + length
-    found = []
-    for told in json.loads(bytes(body[_HEAD.size : at]))["shards"]:
-        records, nbytes = int(told["records"]), int(told["nbytes"])
-        wide = 12 if told["starts"] is True else 4
-        if records < 0 or records * wide > len(body) - at:
-            raise ValueError(f"it claims {records} records, more than there are bytes for")
-        steps = np.frombuffer(body, "<u4", records, at).astype(np.int64)
-        at += 4 * records
-        starts = None
-        if wide == 12:
-            starts = np.frombuffer(body, "<i8", records, at).astype(np.int64)
-            at += 8 * records
-            _check_starts(starts, steps, nbytes)
-        etag = told["etag"]
-        if etag is not None and not isinstance(etag, str):
-            raise ValueError("an etag is no text")
-        found.append(ShardSteps(str(told["name"]), nbytes, etag, steps, starts))
-    if at != len(body):
-        raise ValueError(f"{len(body) - at} bytes follow its arrays")
-    return found
+def _decoded(told: dict[str, Any], data: memoryview) -> ShardSteps:
+    records, nbytes, etag = int(told["records"]), int(told["nbytes"]), told["etag"]
+    body, raw = payload_of(data, _STEPS), told["starts"] is True
+    if records < 0 or len(body) != records * (12 if raw else 4):
+        raise ValueError(f"its {len(body)} bytes are not those of {records} records")
+    if etag is not None and not isinstance(etag, str):
+        raise ValueError("an etag is no text")
+    steps = np.frombuffer(body, "<u4", records, 8 * records if raw else 0).astype(np.int64)
+    starts = None
+    if raw:
+        starts = np.frombuffer(body, "<i8", records).astype(np.int64)
+        _check_starts(starts, steps, nbytes)
+    return ShardSteps(str(told["name"]), nbytes, etag, steps, starts)
 
 
 def _check_starts(starts: Int64Array, steps: Int64Array, nbytes: int) -> None:
@@ -212,7 +196,7 @@ def _cache_name(dataset: Dataset) -> str:
 
 
 def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
-    if dataset.paged is not None:
+    if dataset.paged is not None and not dataset.paged.small:
         return dataset
     known = {}
     for i, steps in enumerate(shards):
@@ -278,8 +262,8 @@ def _walked(
 
 
 def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
-    header = ranges.near(at, at + HEADER_BYTES)
-    if len(header) < HEADER_BYTES:
+    header = ranges.near(at, at + FRAME_HEADER)
+    if len(header) < FRAME_HEADER:
         raise TruncatedRecordError(
             "the data ends inside a record's header",
             path=shard.url,
@@ -302,7 +286,7 @@ def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
 def _steps_in(
     ranges: Ranges, shard: Shard, start: int, stop: int, by_key: dict[str, Leaf], record: int
 ) -> int:
-    first, last = start + HEADER_BYTES, stop - (FRAME_OVERHEAD - HEADER_BYTES)
+    first, last = start + FRAME_HEADER, stop - (FRAME_OVERHEAD - FRAME_HEADER)
     try:
         found = find_first(ranges, first, last, by_key)
         if found is None:

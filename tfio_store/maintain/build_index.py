@@ -259,7 +259,7 @@ def _save(manifest: DatasetManifest, place: tuple[Store, str]) -> DatasetManifes
     parent, name = split_url(path)
     folder, names = Folder(store, parent), DatasetNames(name)
     # tagged, because until the manifest is there the plain name may be another index's
-    parts = put_parts(Place(folder, names, new_tag()), manifest, (), plain=False)
+    parts = put_parts(Place(folder, names, new_tag()), manifest, None, plain=False)
     try:
         folder.put(names.manifest, parts.manifest.to_bytes(), if_absent=True)
     except FileExistsError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfio_store.dataset.folder import Folder, Root, locate
 from tfio_store.dataset.inside import check_no_datasets
-from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
+from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, listing_of
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.dataset.not_found import nothing_named
 from tfio_store.errors import ManifestError
@@ -324,18 +324,17 @@ class _Found:
     def _can_land(self, one: _Dead) -> bool:
         """Whether its proposed manifest can still be put, and everything that it names is there."""
         planned, proposal = one.planned(self.folder), one.claim.proposal
-        if planned is None or proposal is None or not planned.parts():
+        if planned is None or proposal is None:
             return False
         found = self.folder.manifest(self.names.manifest, index=False)
         if (found and found.etag) != proposal.base:
             return False
         try:
-            shards = tuple(planned.shards)
+            shards = tuple(one.shard for one in listing_of(planned).all_listed())
             check_shards(self.folder, shards, among=len(self.present))
-            beside = sorted(planned.names() - {shard.name for shard in shards})
         except (FileNotFoundError, WrongContentError, ManifestError):
             return False
-        return all(self.folder.store.look(self.folder.join(name)) for name in beside)
+        return all(self.folder.store.look(self.folder.join(name)) for name in planned.parts())
 
     def look(self, *, keep_replaced: bool, settled: bool) -> None:
         """Find what is still needed, and what is not."""

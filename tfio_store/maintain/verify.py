@@ -255,10 +255,11 @@ def _listed_twice(dataset: Dataset) -> Iterator[str]:
     """The shards that a long list names more than once. Of a page, and of a short list, it is
     checked whenever one is read."""
     names: set[str] = set()
-    for i, shard in enumerate(dataset.paged or ()):
-        if shard.name in names:
+    rows = () if dataset.paged is None else dataset.paged.all_listed()
+    for i, one in enumerate(rows):
+        if one.shard.name in names:
             yield f"{dataset.shard(i).url}: the list of shards names it more than once"
-        names.add(shard.name)
+        names.add(one.shard.name)
 
 
 def _object_problem(

@@ -399,8 +399,9 @@ class ReaderOrder:
     def source(self) -> str:
         """A digest of the files' names (without folders, which a copy changes) and sizes, and of
         which part of a file is meant. Of a long dataset, a digest of its list of shards."""
-        if self.dataset.paged is not None:
-            return f"{len(self.dataset.shards)}-{self.dataset.paged.digest:08x}"
+        paged = self.dataset.paged
+        if paged is not None and not paged.small:
+            return f"{len(paged)}-{paged.digest:08x}"
         crc = 0
         for shard in self.dataset.shards:
             crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
@@ -434,8 +435,9 @@ class ReaderOrder:
 
 
 def _digest(units: Units) -> str:
-    if units.dataset.paged is not None:
-        return f"{len(units)}-{units.dataset.paged.digest:08x}"
+    paged = units.dataset.paged
+    if paged is not None and not paged.small:
+        return f"{len(units)}-{paged.digest:08x}"
     crc = 0
     for table in units.tables():
         for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):

@@ -55,7 +55,8 @@ def fetch_blocks(
     spans = Spans(units, how, budget, threads)
     ranges = spans.fetches(numbers, position=position, start=start)
     # of a long dataset each range may need a page and a table, which take requests themselves
-    first = None if units.dataset.paged is None else 1
+    paged = units.dataset.paged
+    first = None if paged is None or paged.small else 1
     ahead = ReadAhead(ranges, budget=budget, may_be_short=True, first=first, threads=threads)
     with closing(ahead):
         yield from decode(units.dataset, tagged(ahead), how)

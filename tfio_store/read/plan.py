@@ -44,15 +44,18 @@ class Units:
         self.dataset = dataset
         self._streams = streams
         paged = dataset.paged
-        self._paged = None if paged is None or (streams and paged.raw) else paged
+        self._are_streams = paged is not None and streams and paged.raw
+        self._paged = None if paged is None or paged.small or self._are_streams else paged
         """The list of a long dataset whose blocks are the units. It is asked as far as it is
         needed."""
 
     @cached_property
     def _starts(self) -> Int64Array:
         """int64 [n_shards + 1]: how many units stand before each shard."""
-        if self.dataset.paged is not None:
+        if self._are_streams:
             return np.arange(len(self.dataset.shards) + 1)
+        if self.dataset.paged is not None:
+            return np.cumsum(np.append(0, self.dataset.paged.columns("blocks")), dtype=np.int64)
         counts = [1 if table is None else len(table) for table in self.tables()]
         return np.cumsum([0, *counts], dtype=np.int64)
 
@@ -100,16 +103,16 @@ class Units:
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
         shards = self.dataset.shards
-        if self._paged is not None:
-            return self._paged.tables(range(len(shards)))
-        if self.dataset.paged is not None:
+        if self._are_streams:
             return repeat(None, len(shards))
+        if self.dataset.paged is not None:
+            return self.dataset.paged.tables(range(len(shards)))
         return (None if self.is_stream(i) else s.blocks for i, s in enumerate(shards))
 
     def is_stream(self, shard: int) -> bool:
         """Whether a whole shard is one unit."""
         if self.dataset.paged is not None:
-            return self._paged is None
+            return self._are_streams
         known = self.dataset.shards[shard]
         if known.blocks is None or known.is_part:
             return known.blocks is None

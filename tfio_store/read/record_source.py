@@ -366,9 +366,10 @@ class RecordSource(Sequence[bytes]):
         """A digest of the names and sizes of the files, as in a reader's state, and of what a
         manifest says is in them: another generation may have the same names and sizes."""
         source = ReaderOrder(self._dataset, (), streams=False).source
-        if self._dataset.paged is not None:
+        paged = self._dataset.paged
+        if paged is not None and not paged.small:
             return source
-        crcs = [shard.crc32c for shard in self._dataset.shards]
+        crcs = [self._dataset.shard(i).crc32c for i in range(len(self._dataset.shards))]
         return f"{source}-{zlib.crc32(repr(crcs).encode()):08x}" if any(crcs) else source
 
 

@@ -339,8 +339,8 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
 
 
 def etag_of(inode: int, changed: int, size: int) -> str:
-    """The etag of a file, as ext/tensorflow/ops/chunk.c has it. A file is only ever replaced by a
-    new inode, or changed in place at a new time (nanoseconds modulo 2^64)."""
+    """The etag of a file, as ext/tensorflow/ops/op_records.c has it. A file is only ever replaced
+    by a new inode, or changed in place at a new time (nanoseconds modulo 2^64)."""
     return f"{inode:x}-{changed:x}-{size:x}"
 
 

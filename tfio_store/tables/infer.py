@@ -10,7 +10,7 @@ from itertools import chain, islice
 from os import PathLike
 from typing import Any, TypeGuard, cast
 
-from tfio_store.dataset.model import Dataset, ListedShards, Told
+from tfio_store.dataset.model import Dataset, Told
 from tfio_store.dataset.source import Source, of_source
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError, not_an_example
@@ -309,7 +309,8 @@ def infer_schema(
             return known
         if full:
             return schema_of_source(reader.batches(), source, storage)
-        if isinstance(dataset.shards, ListedShards) or len(dataset.shards) < 2:
+        is_long = dataset.paged is not None and not dataset.paged.small
+        if is_long or len(dataset.shards) < 2:
             return schema_of_source([list(islice(reader, sample))], source, storage)
     return _Sample(dataset, max_record_bytes).schema(sample, source, storage)
 

@@ -95,7 +95,7 @@ def partitions(
     dataset = with_checkpoints(opened, whatever_name=True)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
-    if isinstance(dataset.shards, ListedShards):
+    if isinstance(dataset.shards, ListedShards) and not dataset.shards.paged.small:
         found = long_parts(dataset.shards, target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)

@@ -45,9 +45,9 @@ from tfio_store.dataset.manifest import (
     Loss,
     Publish,
     Replaced,
+    listing_of,
 )
 from tfio_store.dataset.names import DatasetNames
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import HeldClaim, Proposal
@@ -270,8 +270,9 @@ class Attempt:
             check_shards(self.folder, manifest.shards, among=among)
             landed = self._decide(proposal)
             if landed is not None:
-                self._landed = landed
-                return whole if landed.data == proposal.manifest else self._as_landed(landed)
+                ours = landed.data == proposal.manifest
+                self._landed = replace(landed, manifest=whole) if ours else landed
+                return whole if ours else self._as_landed(landed)
             self._lost = True  # if not an append, `_current` says whether it was only published
         raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
 
@@ -343,15 +344,11 @@ class Attempt:
         return manifest
 
     def _published(self, manifest: DatasetManifest) -> DatasetManifest:
-        """Let patterns find the shards. Returns the manifest with their names, and with its block
-        tables if it is still this one."""
+        """Let patterns find the shards. Returns the manifest with their names."""
         found = publish(self.folder, self.names, self.generation, self._landed)
         if found is None or found.generation != manifest.generation:
             return self.landed() or manifest
-        if isinstance(found.shards, PagedShards):
-            return found
-        shards = zip(found.shards, manifest.shards, strict=True)
-        return replace(found, shards=tuple(replace(new, blocks=old.blocks) for new, old in shards))
+        return found
 
     def abandon(self, shards: Sequence[Fingerprint] = (), *, shared: bool = False) -> None:
         """Give up: delete what was written, and last the claim, but not what has landed or may land
@@ -414,7 +411,8 @@ class Attempt:
         return found
 
     def _as_landed(self, found: FoundManifest) -> DatasetManifest:
-        """Add the block tables, if they can be read. The commit has succeeded in any case."""
+        """The manifest with its index, if that can be read. The commit has succeeded in any
+        case."""
         assert found.manifest is not None
         try:
             return self.landed() or found.manifest
@@ -422,8 +420,7 @@ class Attempt:
             return found.manifest
 
     def _put_parts(self, manifest: DatasetManifest, base: FoundManifest | None) -> Parts:
-        """The end of step 2: put the index, or the list of shards, also of those that this is
-        appended to."""
+        """The end of step 2: put the index, also of the shards that this is appended to."""
         kept = base.manifest if base is not None and self.plan.append else None
         if kept is not None:
             self.plan.check_codec(kept)
@@ -433,7 +430,7 @@ class Attempt:
         return put_parts(
             Place(self.folder, self.names, self.generation),
             manifest,
-            kept.shards if kept is not None else (),
+            None if kept is None else listing_of(kept),
             plain=plain,
         )
 
@@ -488,7 +485,7 @@ class Attempt:
         if found:
             return Publish(len(old.shards), keep=keep)
         # of a long list, all shards would be copied for the sake of a few new ones
-        return Publish(keep=keep) if globbed and not isinstance(old.shards, PagedShards) else None
+        return Publish(keep=keep) if globbed and listing_of(old).pages.small else None
 
     def _plain_generation(self, base: FoundManifest | None) -> str | None:
         """This generation, if its shards can get names without a tag: if it is the first, and

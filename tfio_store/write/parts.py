@@ -1,9 +1,8 @@
-"""The objects that a writer puts beside its shards before it proposes a manifest: the index, or the
-list of shards with its indexes.
+"""The index that a writer puts beside its shards before it proposes a manifest: the list of shards
+in pages, and their block tables.
 
-A dataset of few shards has one index, and the manifest lists the shards. A long one has them apart,
-so that a reader of a part of it reads a part of them. An append to a long one writes the tables of
-its own shards, the last page of the list if there is room in that, and the pages behind it.
+A small index is one object, which every append writes again. Of a larger one an append writes the
+last page again if there is room in that, with its tables, and the pages behind it.
 """
 
 from __future__ import annotations
@@ -11,23 +10,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tfio_store.dataset.block_tables import INDEX_HEADER_BYTES, encode_table, index_of
+from tfio_store.dataset.block_tables import encode_table
+from tfio_store.dataset.container import HEADER_BYTES, container, section_crc
 from tfio_store.dataset.folder import Root
+from tfio_store.dataset.manifest import listing_of
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.pages import Pages
+from tfio_store.dataset.pages import Pages, is_small
 from tfio_store.dataset.shard_page import (
-    LIST_HEADER_BYTES,
     PAGE_SHARDS,
+    IndexObject,
     Listed,
     PageRef,
-    TablePlace,
-    decode_page,
+    PageTotals,
     encode_page,
-    list_of,
-    page_crc,
     shards_of_a_page,
 )
 
@@ -39,14 +37,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "Place", "put_parts", "renamed"]
 
-T = TypeVar("T")
-
-MOST_LISTED = PAGE_SHARDS
-MOST_INDEX_BYTES = 4 << 20
-"""With more shards, or a larger index, the list of shards is apart."""
-
 _OBJECT_BYTES = 64 << 20
-"""About so many bytes of tables or pages go into one object."""
+"""About so many bytes of tables and pages go into one object."""
+
+_TABLES_OF_A_SHARD = 32 << 10
+"""A page is full when the tables of its shards have so many bytes for each that it may have: an
+append writes no more of them again."""
+
+
+_Row: TypeAlias = "tuple[Listed, bytes | memoryview]"
+"""What the index has of a shard: its row in a page, and its table."""
 
 
 class Place(NamedTuple):
@@ -58,129 +58,158 @@ class Place(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A manifest that names its index, or its list of shards, and the objects that were put."""
+    """A manifest whose index was put, and the names of the index's objects."""
 
     manifest: DatasetManifest
     put: list[str]
 
 
 def put_parts(
-    place: Place, manifest: DatasetManifest, kept: Sequence[ShardInfo], *, plain: bool
+    place: Place, manifest: DatasetManifest, kept: PagedShards | None, *, plain: bool
 ) -> Parts:
-    """Put what belongs to a manifest of the ``kept`` shards and those of ``manifest`` behind them.
+    """Put the index of the ``kept`` shards and those of ``manifest`` behind them.
 
-    ``plain``: whether the index may have the plain name.
+    ``plain``: whether it may have the plain name.
     """
-    if isinstance(kept, PagedShards):
-        return _Long(place).parts(manifest, kept.pages, manifest.shards)
-    shards = (*kept, *manifest.shards)
-    if _is_long(shards):
-        return _Long(place).parts(manifest, Pages((), None, raw=True), shards)
-    folder, names, generation = place
-    index = names.index(None) if plain else names.index_try(generation)
-    whole = replace(manifest, shards=shards, index=index)
-    folder.put(index, whole.index_bytes(), if_absent=True)
-    return Parts(whole, [index])
+    old = Pages((), None, raw=True) if kept is None else kept.pages
+    new = manifest.shards
+    output = _Index(place, old.totals.shards + len(new), plain=plain)
+    again = 0 if old.small else len(old.refs)
+    if again and output.has_room(old.refs[-1].totals.shards, old.refs[-1].totals.table_nbytes):
+        again -= 1
+    stored = _stored(old, range(again, len(old.refs)))
+    rows: Iterator[_Row] = chain(stored, map(_encoded, new))
+    refs = (*old.refs[:again], *output.put_pages(rows))
+    raw = manifest.compression is None
+    streams = old.streams + sum(shard.blocks is None for shard in new)
+    pages = Pages(refs, Root(place.folder, place.names.manifest), raw=raw, streams=streams)
+    return Parts(replace(manifest, shards=output.held(pages)), output.written)
 
 
 def renamed(
     place: Place, manifest: DatasetManifest, names: Mapping[str, str], first: int
 ) -> DatasetManifest:
-    """The manifest with other names for some of its shards, of number ``first`` or more. Block
-    tables stay where they are; of a list of shards, the pages from ``first`` on are put again."""
-    if isinstance(manifest.shards, PagedShards):
-        return _Long(place).renamed(manifest, manifest.shards.pages, names, first)
-    shards = tuple(_renamed(shard, names) for shard in manifest.shards)
-    return replace(manifest, shards=shards)
+    """The manifest with other names for some of its shards, of number ``first`` or more: the pages
+    from ``first`` on are put again, and their tables too, unless these are many."""
+    old = listing_of(manifest).pages
+    output = _Index(place, old.totals.shards, plain=False)
+    ends = list(accumulate(ref.totals.shards for ref in old.refs))
+    kept = 0 if old.small else bisect_right(ends, first)
+    again = range(kept, len(old.refs))
+    if sum(old.refs[number].totals.table_nbytes for number in again) <= _OBJECT_BYTES:
+        rows = ((_renamed(one, names), table) for one, table in _stored(old, again))
+        refs = output.put_pages(rows)
+    else:
+        for number in again:
+            listed = [_renamed(one, names) for one in old.rows_of(number)]
+            output.add_page(listed, old.refs[number])
+        refs = output.end()
+    refs = [*old.refs[:kept], *refs]
+    pages = Pages(refs, old.folder, raw=old.raw, streams=old.streams)
+    return replace(manifest, shards=output.held(pages))
 
 
-def _renamed(shard: ShardInfo, names: Mapping[str, str]) -> ShardInfo:
-    return replace(shard, name=names.get(shard.name, shard.name))
+def _renamed(one: Listed, names: Mapping[str, str]) -> Listed:
+    return one._replace(shard=replace(one.shard, name=names.get(one.shard.name, one.shard.name)))
 
 
-def _is_long(shards: Sequence[ShardInfo]) -> bool:
-    """Whether the list goes apart. With shards without a table, which only foreign datasets have,
-    it can't."""
-    tables = [shard.blocks for shard in shards if shard.blocks is not None]
-    if len(tables) < len(shards):
-        return False
-    return len(shards) > MOST_LISTED or sum(table.nbytes for table in tables) > MOST_INDEX_BYTES
+def _encoded(shard: ShardInfo) -> _Row:
+    """A new shard."""
+    bare = replace(shard, blocks=None, learned=None)
+    if shard.blocks is None:
+        return Listed(bare, 0, 0, 0), b""
+    table = encode_table(shard)
+    return Listed(bare, len(shard.blocks), 0, len(table)), table
 
 
-class _Long:
-    """Puts a list of shards, and their tables."""
-
-    def __init__(self, place: Place) -> None:
-        self._folder, self._names, self._generation = place
-        self._written: list[str] = []
-
-    def parts(self, manifest: DatasetManifest, kept: Pages, new: Sequence[ShardInfo]) -> Parts:
-        """``kept``: the pages to go on with. Only one that is not full is written again."""
-        refs, before = kept.refs, kept.totals.shards
-        self._page_shards = min(PAGE_SHARDS, shards_of_a_page(before + len(new)))
-        if refs and refs[-1].totals.shards < self._page_shards:
-            refs = refs[:-1]
-        listed = kept.rows(kept.before("shards", len(refs)), before)
-        refs = (*refs, *self._put_pages(self._pages(listed, new)))
-        root = Root(self._folder, self._names.manifest)
-        shards = PagedShards(Pages(refs, root, raw=manifest.compression is None))
-        return Parts(replace(manifest, shards=shards, index=None), self._written)
-
-    def renamed(
-        self, manifest: DatasetManifest, pages: Pages, names: Mapping[str, str], first: int
-    ) -> DatasetManifest:
-        kept = bisect_right(list(accumulate(ref.totals.shards for ref in pages.refs)), first)
-        rows = pages.rows(pages.before("shards", kept), pages.totals.shards)
-        listed = (one._replace(shard=_renamed(one.shard, names)) for one in rows)
-        again = (encode_page(list(islice(listed, ref.totals.shards))) for ref in pages.refs[kept:])
-        refs = (*pages.refs[:kept], *self._put_pages(again))
-        return replace(manifest, shards=PagedShards(Pages(refs, pages.folder, raw=pages.raw)))
-
-    def _put(self, name: str, data: bytes) -> None:
-        self._written.append(name)
-        self._folder.put(name, data, if_absent=True)
-
-    def _pages(self, listed: Iterator[Listed], new: Iterable[ShardInfo]) -> Iterator[bytes]:
-        """The pages of what is listed already, and of the new shards, whose tables are put."""
-        held = list(listed)
-        for one in self._put_tables(new):
-            held.append(one)
-            if len(held) == self._page_shards:
-                yield encode_page(held)
-                held = []
-        if held:
-            yield encode_page(held)
-
-    def _put_tables(self, shards: Iterable[ShardInfo]) -> Iterator[Listed]:
-        """Put the tables of shards. Gives what the list says of each."""
-        for group in _groups((encode_table(shard), shard) for shard in shards):
-            name, start = self._names.index_try(self._generation), INDEX_HEADER_BYTES
-            self._put(name, index_of(table for table, _ in group))
-            for table, shard in group:
-                assert shard.blocks is not None
-                place = TablePlace(name, start, len(table))
-                yield Listed(replace(shard, blocks=None), len(shard.blocks), place)
-                start += len(table)
-
-    def _put_pages(self, pages: Iterator[bytes]) -> Iterator[PageRef]:
-        for group in _groups((page, None) for page in pages):
-            name, start = self._names.list_try(self._generation), LIST_HEADER_BYTES
-            self._put(name, list_of(page for page, _ in group))
-            for page, _ in group:
-                totals = decode_page(page).totals
-                yield PageRef(name, start, len(page), totals, page_crc(page))
-                start += len(page)
+def _stored(pages: Pages, numbers: Iterable[int]) -> Iterator[_Row]:
+    """The shards of some pages, as they are stored."""
+    for number in numbers:
+        tables = pages.stored_tables(number)
+        for one in pages.rows_of(number):
+            yield one, tables[one.start : one.start + one.nbytes]
 
 
-def _groups(pieces: Iterable[tuple[bytes, T]]) -> Iterator[list[tuple[bytes, T]]]:
-    """Pieces, and what belongs to each, that go into one object."""
-    group: list[tuple[bytes, T]] = []
-    nbytes = 0
-    for piece in pieces:
-        group.append(piece)
-        nbytes += len(piece[0])
-        if nbytes >= _OBJECT_BYTES:
-            yield group
-            group, nbytes = [], 0
-    if group:
-        yield group
+class _Index:
+    """Puts pages and tables into objects."""
+
+    def __init__(self, place: Place, shards: int, *, plain: bool) -> None:
+        self._place = place
+        self._plain = plain
+        self._shards = shards
+        self._page_shards = min(PAGE_SHARDS, shards_of_a_page(shards))
+        self._tables: list[bytes | memoryview] = []
+        self._at = HEADER_BYTES
+        """Where the next table of the object begins."""
+        self._pages: list[tuple[bytes, PageTotals, PageRef | None, int]] = []
+        """The pages of the object: where their tables lie, if that is in another one, or else where
+        they begin in this one."""
+        self._last: tuple[IndexObject, bytes] | None = None
+        self._done: list[PageRef] = []
+        self.written: list[str] = []
+
+    def has_room(self, shards: int, table_nbytes: int) -> bool:
+        """Whether another shard goes into a page of so many, with so many bytes of tables."""
+        most = self._page_shards * _TABLES_OF_A_SHARD
+        return shards < self._page_shards and table_nbytes < most
+
+    def put_pages(self, rows: Iterable[_Row]) -> list[PageRef]:
+        """Put these shards and their tables, in their order. Returns where their pages lie."""
+        page, nbytes = list[Listed](), 0
+        for one, table in rows:
+            page.append(one)
+            self._tables.append(table)
+            nbytes += len(table)
+            if not self.has_room(len(page), nbytes):
+                self.add_page(page)
+                page, nbytes = [], 0
+        if page:
+            self.add_page(page)
+        return self.end()
+
+    def add_page(self, listed: list[Listed], stored: PageRef | None = None) -> None:
+        """End a page. ``stored``: where its tables lie, if they were not put here."""
+        totals = _totals(listed)
+        self._pages.append((encode_page(listed), totals, stored, self._at))
+        self._at += 0 if stored is not None else totals.table_nbytes
+        if self._at + sum(len(page) for page, *_ in self._pages) >= _OBJECT_BYTES:
+            self._put()
+
+    def end(self) -> list[PageRef]:
+        """Put what is left. Returns where the pages lie."""
+        self._put()
+        return self._done
+
+    def _put(self) -> None:
+        if not self._pages:
+            return
+        data = container([*self._tables, *(page for page, *_ in self._pages)])
+        folder, names, generation = self._place
+        plain = self._plain and not self.written and is_small(self._shards, len(data))
+        name = names.index(None) if plain else names.index_try(generation)
+        self.written.append(name)
+        folder.put(name, data, if_absent=True)
+        index, start = IndexObject(name, len(data)), self._at
+        for page, totals, stored, tables in self._pages:
+            where = (index, tables) if stored is None else (stored.tables, stored.tables_start)
+            self._done.append(PageRef(index, start, len(page), section_crc(page), *where, totals))
+            start += len(page)
+        self._last = index, data
+        self._tables, self._pages, self._at = [], [], HEADER_BYTES
+
+    def held(self, pages: Pages) -> PagedShards:
+        """The shards of these pages. A small index is at hand, and is not read again."""
+        if pages.small and self._last is not None:
+            pages.hold(*self._last)
+        return PagedShards(pages)
+
+
+def _totals(page: Sequence[Listed]) -> PageTotals:
+    shards = [one.shard for one in page]
+    return PageTotals(
+        len(page),
+        sum(shard.records for shard in shards),
+        sum(shard.nbytes for shard in shards),
+        sum(one.blocks for one in page),
+        sum(one.nbytes for one in page),
+    )

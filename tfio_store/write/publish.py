@@ -29,7 +29,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, Publish, Replaced
+from tfio_store.dataset.manifest import (
+    DatasetManifest,
+    Fingerprint,
+    Publish,
+    Replaced,
+    listing_of,
+)
 from tfio_store.dataset.names import DatasetNames, committed, hidden_tag
 from tfio_store.records.texts import warn
 from tfio_store.storage.aside import ASIDE, aside, original
@@ -66,8 +72,8 @@ def publish(
     keep: bool = True,
 ) -> DatasetManifest | None:
     """Do what is left to do for the manifest that is there. Returns the manifest that it has put,
-    or None if nothing was left to do, or it has to wait. ``tag``: for the names of a new list of
-    shards. ``found``: the manifest, if it was just read. ``keep``: whether what is replaced stays
+    or None if nothing was left to do, or it has to wait. ``tag``: for the name of a new
+    index. ``found``: the manifest, if it was just read. ``keep``: whether what is replaced stays
     for as long as its writer asked.
 
     Raises:
@@ -100,9 +106,10 @@ def published_names(manifest: DatasetManifest, names: DatasetNames) -> dict[str,
     """The hidden names of a manifest's shards, and those that they get."""
     if manifest.publish is None:
         return {}
+    listing = listing_of(manifest)
     by_tag: dict[str, list[str]] = {}
     for number in range(manifest.publish.first, len(manifest.shards)):
-        name = manifest.shards[number].name
+        name = listing.listed(number).shard.name
         tag = hidden_tag(name)
         if tag is not None:
             by_tag.setdefault(tag, []).append(name)
@@ -220,7 +227,7 @@ class _Publication:
     def _waits(self, present: dict[str, ObjectInfo]) -> bool:
         """Whether patterns would find files beside the new shards."""
         known = patterns(self.names, [self.manifest.shard_template])
-        named = {shard.name for shard in self.manifest.shards}
+        named = {one.shard.name for one in listing_of(self.manifest).all_listed()}
         wanted = {self.coming[shard.name]: shard for shard in self._hidden()}
 
         def is_another(name: str) -> bool:
@@ -253,7 +260,7 @@ class _Publication:
 
     def _hidden(self) -> list[ShardInfo]:
         numbers = range(self.todo.first, len(self.manifest.shards))
-        shards = map(self.manifest.shards.__getitem__, numbers)
+        shards = (listing_of(self.manifest).listed(number).shard for number in numbers)
         return [shard for shard in shards if shard.name in self.coming]
 
     def _copy(self, shard: ShardInfo) -> None:
@@ -272,13 +279,15 @@ class _Publication:
         whole = renamed(place, self.manifest, self.coming, self.todo.first)
         parts = tuple(map(Fingerprint, sorted(self.manifest.parts() - whole.parts())))
         now = time.time()
-        entry = Replaced(now + self.todo.keep, parts)
-        replaced = (*whole.replaced, *([entry] if parts else ()))
+        # who has opened it has read all of a small index
+        until = now if listing_of(self.manifest).pages.small else now + self.todo.keep
+        replaced = (*whole.replaced, *([Replaced(until, parts)] if parts else ()))
         whole, doomed = replace(whole, publish=None, replaced=replaced).without_expired(
             max(now, self.now)
         )
         done, _ = swap(self.folder, self.names.manifest, whole.to_bytes(), self.found.etag)
         if not done:
+            self.folder.delete(whole.parts() - self.manifest.parts())
             raise _OvertakenError
         return whole, doomed
 

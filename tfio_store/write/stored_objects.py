@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
+from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, listing_of
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 from tfio_store.records.texts import warn
@@ -176,16 +175,18 @@ def are_found(manifest: DatasetManifest) -> bool:
     if manifest.publish is not None:
         return True
     try:
-        return not manifest.shards or not manifest.shards[-1].name.startswith("_")
+        listing = listing_of(manifest)
+        last = len(listing) - 1
+        return last < 0 or not listing.listed(last).shard.name.startswith("_")
     except (ManifestError, FileNotFoundError):
         return True
 
 
 def hidden_names(manifest: DatasetManifest) -> set[str]:
     """What it names under names that begin with ``_``, and maybe more. Where patterns find all
-    shards of a long list, that is not read."""
-    if isinstance(manifest.shards, PagedShards) and manifest.publish is None:
-        return manifest.parts() if are_found(manifest) else manifest.names()
+    shards, the list is not read whole."""
+    if manifest.publish is None and are_found(manifest):
+        return manifest.parts()
     return manifest.names()
 
 
@@ -245,13 +246,13 @@ def replaced_by(
     known = patterns(names, [old.shard_template])
     stays = new.names()
     try:
-        shards, named = tuple(old.shards), old.names()
+        shards = tuple(one.shard for one in listing_of(old).all_listed())
     except (ManifestError, FileNotFoundError) as error:
         warn(
             f"what is overwritten cannot be listed ({error}): its shards stay; tfio_store.clean "
             "removes those that have a tag in their names"
         )
-        shards, named = (), old.parts()
+        shards = ()
 
     def written_here(shard: str) -> bool:
         tag = tag_in(shard, known)
@@ -263,9 +264,7 @@ def replaced_by(
         for shard in shards
         if shard.name not in stays and written_here(shard.name)
     ]
-    beside = named - {shard.name for shard in shards} - stays
-    gone += [Fingerprint(name) for name in sorted(beside) if tag_in(name, known) is not None]
-    return tuple(gone)
+    return (*gone, *replaced_parts(new, old, names))
 
 
 def replaced_parts(
@@ -284,14 +283,14 @@ def dispose(
     """Delete what a landed manifest has doomed, except objects of others, and objects in use.
     ManifestError: another manifest in the folder can't be read, and nothing is
     deleted."""
-    # An append to a long dataset replaces the last page. The manifests themselves say whether it is
-    # still named, and no list is read.
-    lists = {one.name for one in doomed if names.is_list(one.name)}
-    if lists:
+    # An append replaces objects of the index. The manifests themselves say whether one is still
+    # named, and no list is read.
+    indexes = {one.name for one in doomed if names.is_index(one.name)}
+    if indexes:
         stays = current.parts() | current.replaced_names()
         stays |= named_by_neighbours(folder, names, shards=False)
-        folder.delete(sorted(lists - stays))
-    doomed = [one for one in doomed if one.name not in lists]
+        folder.delete(sorted(indexes - stays))
+    doomed = [one for one in doomed if one.name not in indexes]
     if not doomed:
         return
     hidden = all(one.name.startswith("_") for one in doomed)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
+from tfio_store.dataset.block_tables import ShardInfo, decode_table, encode_table
 from tfio_store.dataset.checks import check_name, check_positive, counted, held, whole_number
+from tfio_store.dataset.container import sections
 from tfio_store.dataset.names import RollOver, new_attempt
 from tfio_store.example.learned import checked_state
 from tfio_store.records.compression import Compressor
@@ -126,7 +127,7 @@ class TaskResult:
             "order": list(self.order) if isinstance(self.order, tuple) else self.order,
             "learned": self.learned,
             "shards": [[one.name, one.nbytes, one.records, one.crc32c] for one in self.shards],
-            "tables": base64.b64encode(zlib.compress(encode_tables(self.shards))).decode(),
+            "tables": _deflated(map(encode_table, self.shards)),
         }
 
     @classmethod
@@ -153,12 +154,15 @@ def _parse(document: dict[str, Any]) -> TaskResult:
         raise ValueError(f"it has the format {document['format']!r}, {document['version']!r}")
     order = document["order"]
     shards = tuple(_parse_shard(*one) for one in document["shards"])
-    tables = decode_tables(_inflated(document["tables"], shards), shards)
+    tables = sections(_inflated(document["tables"], shards))
     return TaskResult(
         job=str(document["job"]),
         attempt=str(document["attempt"]),
         order=check_order(tuple(order) if isinstance(order, list) else order),
-        shards=tuple(replace(one, blocks=table) for one, table in zip(shards, tables, strict=True)),
+        shards=tuple(
+            replace(one, blocks=decode_table(table, one))
+            for one, table in zip(shards, tables, strict=True)
+        ),
         learned=checked_state(document.get("learned")),
     )
 
@@ -168,6 +172,10 @@ def _parse_shard(name: str, nbytes: int, records: int, crc32c: int) -> ShardInfo
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 1 << 63:
             raise ValueError(f"{count!r} is no count")
     return ShardInfo(check_name(name), nbytes, records, crc32c)
+
+
+def _deflated(tables: Iterable[bytes]) -> str:
+    return base64.b64encode(zlib.compress(b"".join(tables))).decode()
 
 
 def _inflated(tables: str, shards: tuple[ShardInfo, ...]) -> bytes:

@@ -1,20 +1,21 @@
 """The index of one file that others compressed: its blocks, and a checkpoint for each.
 
 It lies in an object of its own: that of ``folder/a.gz`` is ``folder/_a.gz.checkpoints``, or in
-``Storage.index_dir`` an object whose name has a digest of the file's URL in it. Little-endian::
+``Storage.index_dir`` an object whose name has a digest of the file's URL in it. That is a container
+(see `tfio_store.dataset.container`) of two sections::
 
-    "TFIOSCKP"  u32 version = 1  u32 codec (1 GZIP, 2 ZLIB)
-    the seeds, one behind the other
-    u64 nbytes  u64 records  u64 blocks  u64 place  u32 bytes of the etag  u32 0
-    i64 bits[blocks]  stops[blocks]  raw_offsets[blocks + 1]  records[blocks + 1]  seeds[blocks + 1]
-    u32 skips[blocks]  crcs[blocks]
-    the etag
-    u64 bytes from nbytes up to here  u32 CRC32C of the first 16 bytes and of these  "CKPE"
+    "blocks"  u64 nbytes  u64 records  u64 blocks  u64 place  u32 codec (1 GZIP, 2 ZLIB)
+              u32 bytes of the etag
+              i64 bits[blocks]  stops[blocks]  raw_offsets[blocks + 1]  records[blocks + 1]
+              i64 seeds[blocks + 1]
+              u32 skips[blocks]  crcs[blocks]
+              the etag
+    "seeds"   the seeds, one behind the other
 
 ``nbytes`` are the file's, ``place`` is a digest of its URL, and the etag is that of the version
 that was indexed. A file of the same URL must still have this etag. Of a file that was copied
-elsewhere, together with its index, it can't be asked: each block is checked by its CRC32C. The
-other columns are those of `BlockTable` and `Checkpoints`.
+elsewhere, together with its index, it can't be asked: each block is checked by its CRC32C. Seeds
+count from the first one. The other columns are those of `BlockTable` and `Checkpoints`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.container import (
+    HEADER_BYTES,
+    SECTION_HEAD_BYTES,
+    check_header,
+    container,
+    first_section_bytes,
+    payload_of,
+    section,
+    section_bytes,
+    streamed_section,
+)
 from tfio_store.dataset.inflate.checkpoints import (
     MOST_SEED_BYTES,
     MOST_SKIP,
@@ -45,7 +57,6 @@ from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import CODECS, StreamError
-from tfio_store.records.framing import crc32c
 from tfio_store.records.texts import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.storage import for_writing
@@ -56,8 +67,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = [
-    "END_BYTES",
-    "HEAD_BYTES",
     "REPAIR",
     "BuiltIndex",
     "FoundIndex",
@@ -68,22 +77,16 @@ __all__ = [
     "load_index",
     "read_seed",
     "save_index",
-    "table_bytes",
     "with_checkpoints",
 ]
 
-_MAGIC, _END_MAGIC = b"TFIOSCKP", b"CKPE"
-_VERSION = 1
+_BLOCKS, _SEEDS = b"blocks", b"seeds"
 _CODECS = {name: each.container for name, each in CODECS.items() if each.container is not None}
-_HEAD = struct.Struct("<8sII")
 _FACTS = struct.Struct("<QQQQII")
-_END = struct.Struct("<QI4s")
 _PIECE = 1 << 20
 REPAIR = "delete this index, or write it anew with tfio_store.build_index"
 _MOST_BITS = 1 << 62
 
-HEAD_BYTES = _HEAD.size
-END_BYTES = _END.size
 MOST_TABLE_BYTES = 1 << 30
 """A longer table is refused, so that no index makes a reader fetch what it likes."""
 
@@ -128,58 +131,32 @@ def place_of(url: str) -> int:
 
 def encoded_index(built: BuiltIndex, url: str, etag: str | None) -> Iterator[bytes]:
     """The index of the file at ``url``, in pieces."""
-    head = _HEAD.pack(_MAGIC, _VERSION, _CODECS[built.codec])
-    yield head
-    built.seeds.seek(0)
-    while piece := built.seeds.read(_PIECE):
-        yield piece
     named = (etag or "").encode()
     blocks, records = len(built.bits), int(built.records[-1])
-    wide = (built.bits, built.stops, built.raw_offsets, built.records, built.seed_ends + HEAD_BYTES)
-    body = b"".join(
-        [
-            _FACTS.pack(built.nbytes, records, blocks, place_of(url), len(named), 0),
-            *(column.astype("<i8").tobytes() for column in wide),
-            *(column.astype("<u4").tobytes() for column in (built.skips, built.crcs)),
-            named,
-        ]
+    wide = (built.bits, built.stops, built.raw_offsets, built.records, built.seed_ends)
+    facts = (built.nbytes, records, blocks, place_of(url), _CODECS[built.codec], len(named))
+    table = section(
+        _BLOCKS,
+        _FACTS.pack(*facts),
+        *(column.astype("<i8").tobytes() for column in wide),
+        *(column.astype("<u4").tobytes() for column in (built.skips, built.crcs)),
+        named,
     )
-    yield body + _END.pack(len(body), crc32c(body, crc32c(head)), _END_MAGIC)
+    yield container([table])
+    built.seeds.seek(0)
+    seeds = iter(lambda: built.seeds.read(_PIECE), b"")
+    yield from streamed_section(_SEEDS, int(built.seed_ends[-1]), seeds)
 
 
-def table_bytes(end: BytesLike) -> int:
-    """How many bytes before an index's last `END_BYTES` its table takes. ValueError says why it is
-    no index."""
-    nbytes, _, magic = _END.unpack(end)
-    if magic != _END_MAGIC:
-        raise ValueError("it does not end as an index of checkpoints does")
-    if not _FACTS.size <= nbytes <= MOST_TABLE_BYTES:
-        raise ValueError(f"its table has {nbytes} bytes")
-    return int(nbytes)
-
-
-def decode_index(
-    head: BytesLike,
-    table: BytesLike,
-    end: BytesLike,
-    *,
-    nbytes: int,
-    address: str,
-    version: Version,
-) -> FoundIndex:
-    """The index of ``nbytes`` bytes at ``address``: its first `HEAD_BYTES`, its table, and its last
-    `END_BYTES`. ValueError says why it is none."""
-    magic, number, codec = _HEAD.unpack(head)
-    if magic != _MAGIC:
-        raise ValueError("it does not begin as an index of checkpoints does")
-    if number != _VERSION:
-        raise ValueError(f"it has version {number}, and this library reads {_VERSION}")
-    body = memoryview(table).cast("B")
-    if crc32c(body, crc32c(head)) != _END.unpack(end)[1]:
-        raise ValueError("its checksum does not hold")
+def decode_index(table: BytesLike, *, nbytes: int, address: str, version: Version) -> FoundIndex:
+    """The index of ``nbytes`` bytes at ``address``, from its first section. ValueError says why it
+    is none."""
+    body = payload_of(table, _BLOCKS)
+    if len(body) < _FACTS.size:
+        raise ValueError(f"its table has {len(body)} bytes")
+    of_file, records, blocks, place, codec, etag_bytes = _FACTS.unpack_from(body)
     if codec not in _CODECS.values():
         raise ValueError(f"it has an unknown codec, {codec}")
-    of_file, records, blocks, place, etag_bytes, _ = _FACTS.unpack_from(body)
     columns_bytes = 8 * (5 * blocks + 3) + 8 * blocks
     if len(body) != _FACTS.size + columns_bytes + etag_bytes:
         raise ValueError(f"its {len(body)} bytes are not those of {blocks} blocks")
@@ -192,8 +169,10 @@ def decode_index(
     )
     bits, stops, raw_offsets, counts, seeds = columns
     _check(columns, skips, of_file, records)
-    if seeds[0] < HEAD_BYTES or seeds[-1] > nbytes - len(body) - END_BYTES:
-        raise ValueError("its seeds do not lie in it")
+    begin = HEADER_BYTES + len(memoryview(table))
+    if begin + section_bytes(int(seeds[-1])) != nbytes:
+        raise ValueError(f"its {nbytes} bytes are not those of its seeds")
+    seeds += begin + SECTION_HEAD_BYTES
     points = Checkpoints(bits, stops, skips, crcs, seeds, address, of_file, version)
     offsets = np.append(bits >> 3, of_file)
     name = next(name for name, known in _CODECS.items() if known == codec)
@@ -209,7 +188,7 @@ def _check(columns: list[Int64Array], skips: UInt32Array, nbytes: int, records: 
         if len(column) and not 0 <= column[0] <= column[-1] < _MOST_BITS:
             raise ValueError("its totals are no counts")
     bits, stops, raw_offsets, counts, seeds = columns
-    if nbytes >> 59 or raw_offsets[0] or counts[0] or counts[-1] != records:
+    if nbytes >> 59 or raw_offsets[0] or counts[0] or seeds[0] or counts[-1] != records:
         raise ValueError("its totals are not those of the file")
     if len(bits):
         starts = bits >> 3
@@ -232,7 +211,7 @@ _FEW = 8
 """So many files of a folder at most are asked for one by one. Of more, the folder is listed."""
 _DIGEST = 16
 _GUESS_BYTES = 64 << 10
-"""Bytes at the end of an index that are read at once: its table takes 48 for each block."""
+"""Bytes of an index that are read at once: its table takes 48 for each block."""
 
 
 def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Dataset:
@@ -379,22 +358,14 @@ def load_index(store: Store, path: str, info: ObjectInfo) -> FoundIndex:
         return bytes(store.read(path, start, stop, etag=version).result())
 
     try:
-        if size < HEAD_BYTES + END_BYTES:
-            raise ValueError(f"it has {size} bytes")
-        tail_at = max(0, size - _GUESS_BYTES)
-        tail = read(tail_at, size)
-        if len(tail) != size - tail_at:
-            raise ValueError("it ends too early")
-        end = tail[-END_BYTES:]
-        begin = size - END_BYTES - table_bytes(end)
-        if begin < HEAD_BYTES:
-            raise ValueError("its table is longer than it")
-        if begin < tail_at:
-            tail, tail_at = read(begin, tail_at) + tail, begin
-        head = tail[:HEAD_BYTES] if tail_at == 0 else read(0, HEAD_BYTES)
-        table = tail[begin - tail_at : -END_BYTES]
+        data = read(0, min(size, _GUESS_BYTES))
+        check_header(data)
+        stop = HEADER_BYTES + first_section_bytes(data[HEADER_BYTES:])
+        if stop > min(size, MOST_TABLE_BYTES):
+            raise ValueError(f"its table of {stop} bytes is longer than it")
+        data += read(len(data), stop) if stop > len(data) else b""
         return decode_index(
-            head, table, end, nbytes=size, address=store.address(path), version=version
+            data[HEADER_BYTES:stop], nbytes=size, address=store.address(path), version=version
         )
     except ValueError as error:
         raise ManifestError(f"{store.url(path)}: not an index of checkpoints: {error}") from error
