@@ -352,10 +352,11 @@ def test_a_lying_position_is_named(tmp_path: Path, items: list[bytes], move: int
     blocks = dataclasses.replace(shard.blocks, starts=starts)
     lying = (dataclasses.replace(shard, blocks=blocks),)
     put_dataset(url, dataclasses.replace(found.manifest, shards=lying))
-    try:
-        source = opened(place, url)
-    except tfs.ManifestError:
-        return  # the frames cross
+    source = opened(place, url)
+    if move == 4000:  # the frames cross
+        with pytest.raises(tfs.ManifestError):
+            source[0]
+        return
     for i in (700, 699):
         with pytest.raises((tfs.ManifestError, tfs.DataLossError)):
             source[i]
@@ -369,7 +370,7 @@ def test_the_index_is_covered_by_its_checksum(tmp_path: Path, items: list[bytes]
     data[-40] ^= 1
     place.put("_train.index", bytes(data))
     with pytest.raises(tfs.ManifestError, match="checksum"):
-        opened(place, url)
+        opened(place, url)[0]
 
 
 def test_totals_that_wrap_are_refused(tmp_path: Path) -> None:
@@ -390,7 +391,7 @@ def test_totals_that_wrap_are_refused(tmp_path: Path) -> None:
         lies = (dataclasses.replace(shard, blocks=lying),)
         put_dataset(url, dataclasses.replace(writer.manifest, shards=lies))
         with pytest.raises(tfs.ManifestError, match="go down"):
-            tfs.RecordSource(url)
+            tfs.RecordSource(url)[0]
 
 
 def test_planning_costs_as_much_for_each_block(tmp_path: Path) -> None:

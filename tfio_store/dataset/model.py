@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -149,14 +149,16 @@ class Dataset(DatasetPart):
 
     def shard(self, number: int) -> Shard:
         """One shard, of a long dataset without its block table."""
-        if isinstance(self.shards, ListedShards):
-            return self.shards.without_blocks(number)
+        if self.paged is not None:
+            return cast(ListedShards, self.shards).at(number)
         return self.shards[number]
 
     @property
     def paged(self) -> PagedShards | None:
-        """The list of shards of a long dataset. Of any other, all is known at once."""
-        return self.shards.paged if isinstance(self.shards, ListedShards) else None
+        """The list of a manifest's shards, if it knows the blocks of each. Else None: they are
+        known one by one."""
+        listed = self.shards.paged if isinstance(self.shards, ListedShards) else None
+        return None if listed is None or listed.pages.streams else listed
 
     @property
     def num_records(self) -> int | None:

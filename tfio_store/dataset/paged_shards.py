@@ -5,6 +5,7 @@ boundaries. What is asked for is read.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -210,15 +211,34 @@ class PagedShards(Sequence[ShardInfo]):
     def __getitem__(self, index: slice) -> tuple[ShardInfo, ...]: ...
     def __getitem__(self, index: Any) -> ShardInfo | tuple[ShardInfo, ...]:
         if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        number = range(len(self))[operator.index(index)]
-        one = self.listed(number)
-        return replace(one.shard, blocks=self.table(number)) if one.nbytes else one.shard
+            return tuple(self.some(range(*index.indices(len(self)))))
+        return next(self.some([range(len(self))[operator.index(index)]]))
 
     def __iter__(self) -> Iterator[ShardInfo]:
-        tables = self.tables(i for i, one in enumerate(self.all_listed()) if one.nbytes)
-        for one in self.all_listed():
+        return self.some(range(len(self)))
+
+    def some(self, shards: Sequence[int]) -> Iterator[ShardInfo]:
+        """These shards with their block tables, as far as they have any."""
+        tables = self.tables(shard for shard in shards if self.listed(shard).nbytes)
+        for shard in shards:
+            one = self.listed(shard)
             yield replace(one.shard, blocks=next(tables)) if one.nbytes else one.shard
+
+    def numbers_of(self, names: Iterable[str]) -> list[int]:
+        """The numbers of the shards with these names, as far as there are any. All of the list is
+        searched only for names that do not stand where the number in them says."""
+        wanted = set(names)
+        found = {name: number for name in wanted if (number := self._place_of(name)) is not None}
+        if len(found) < len(wanted):
+            every = enumerate(one.shard.name for one in self.all_listed())
+            found = {name: number for number, name in every if name in wanted}
+        return sorted(found.values())
+
+    def _place_of(self, name: str) -> int | None:
+        """The number of a shard, if the first number in its name is that."""
+        digits = re.search(r"-(\d{5,18})", name)
+        number = len(self) if digits is None else int(digits[1])
+        return number if number < len(self) and self.listed(number).shard.name == name else None
 
     def listed(self, shard: int) -> Listed:
         """The row of one shard in the list, with the place of its table."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import operator
 import pickle
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -170,7 +169,7 @@ class ListedShards(Sequence[Shard]):
         self._generation = generation
         self._versions: dict[int, Version] = {}
         """Versions of the shards that were asked for: all reads of a shard share one."""
-        self._bare: dict[int, Shard] = {}
+        self._at_hand: dict[int, Shard] = {}
         """Shards of a small dataset that were asked for."""
 
     def __len__(self) -> int:
@@ -191,16 +190,16 @@ class ListedShards(Sequence[Shard]):
     def of(self, shards: Iterable[int]) -> Iterator[Shard]:
         """These shards, whose tables are fetched many at once."""
         numbers = list(shards) if not isinstance(shards, range) else shards
-        for number, table in zip(numbers, self.paged.tables(numbers), strict=True):
-            yield self.without_blocks(number).known(blocks=table)
+        for number, info in zip(numbers, self.paged.some(numbers), strict=True):
+            yield self._shard(number, info)
 
-    def without_blocks(self, shard: int) -> Shard:
-        """One shard without its block table: a page is all that is read."""
-        found = self._bare.get(shard)
+    def at(self, shard: int) -> Shard:
+        """One shard, of a long dataset without its block table: a page is all that is read."""
+        if not self.paged.small:
+            return self._shard(shard, self.paged.listed(shard).shard)
+        found = self._at_hand.get(shard)
         if found is None:
-            found = self._shard(shard, self.paged.listed(shard).shard, None)
-            if self.paged.small:
-                self._bare[shard] = found
+            found = self._at_hand[shard] = self._shard(shard, self.paged[shard])
         return found
 
     def part(self, start: int, stop: int) -> ListedShards:
@@ -214,32 +213,14 @@ class ListedShards(Sequence[Shard]):
     def _of(self, part: PagedShards) -> ListedShards:
         return ListedShards(self.folder, self.compression, part, self._generation)
 
-    def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
-        """Those of these names that are in the list. It is searched only for names that do not
-        stand where the number in them says."""
-        wanted = set(names)
-        found = {name: number for name in wanted if (number := self._place_of(name)) is not None}
-        if len(found) < len(wanted):
-            names = (one.shard.name for one in self.paged.all_listed())
-            found = {name: number for number, name in enumerate(names) if name in wanted}
-        return tuple(self.of(sorted(found.values())))
-
-    def _place_of(self, name: str) -> int | None:
-        """The number of a shard, if the first number in its name is that."""
-        digits = re.search(r"-(\d{5,18})", name)
-        number = len(self) if digits is None else int(digits[1])
-        if number >= len(self) or self.paged.listed(number).shard.name != name:
-            return None
-        return number
-
-    def _shard(self, number: int, info: ShardInfo, table: BlockTable | None) -> Shard:
+    def _shard(self, number: int, info: ShardInfo) -> Shard:
         return Shard.at(
             self.folder.store,
             self.folder.join(info.name),
             info.nbytes,
             compression=self.compression,
             records=info.records,
-            blocks=table,
+            blocks=info.blocks,
             crc32c=info.crc32c,
             version=self._version(number, info),
         )
@@ -379,22 +360,7 @@ def _running(planes: tuple[int, bytes], starts: Sequence[tuple[int, int]]) -> It
         yield np.append(first, first + np.cumsum(steps[begin:stop], dtype=np.int64))
 
 
-def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
-    """The shards of a manifest. They are read when somebody asks; at once if some have no
-    blocks."""
-    paged = listing_of(manifest)
-    if not paged.pages.streams:
-        return ListedShards(folder, manifest.compression, paged, manifest.generation)
-    return [
-        Shard.at(
-            folder.store,
-            folder.join(info.name),
-            info.nbytes,
-            compression=manifest.compression,
-            records=info.records,
-            blocks=info.blocks,
-            crc32c=info.crc32c,
-            version=ShardVersion(home=Home(info.nbytes, info.crc32c, manifest.generation, number)),
-        )
-        for number, info in enumerate(paged)
-    ]
+def committed_shards(folder: Folder, manifest: DatasetManifest) -> ListedShards:
+    """The shards of a manifest. They are read when somebody asks."""
+    listing = listing_of(manifest)
+    return ListedShards(folder, manifest.compression, listing, manifest.generation)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -176,9 +176,10 @@ def _said(source: object) -> str:
 
 def _cut(dataset: Dataset, span: str, limits: Limits) -> Dataset:
     """The part of a dataset that a span means. Files are walked only to count or to cut them."""
-    if isinstance(dataset.shards, ListedShards):
-        start, stop = bounds_of(span, dataset.shards.paged.records)
-        return replace(dataset, shards=dataset.shards.part(start, stop) if start < stop else ())
+    if dataset.paged is not None:
+        start, stop = bounds_of(span, dataset.paged.records)
+        listed = cast(ListedShards, dataset.shards)
+        return replace(dataset, shards=listed.part(start, stop) if start < stop else ())
     unknown = [i for i, s in enumerate(dataset.shards) if s.records is None]
     dataset = _walked(dataset, unknown, limits)
     ends = np.cumsum(record_counts(dataset))

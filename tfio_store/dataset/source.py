@@ -21,6 +21,7 @@ from typing_extensions import TypeIs
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.index import with_checkpoints
+from tfio_store.dataset.manifest import listing_of
 from tfio_store.dataset.model import (
     Dataset,
     DatasetPart,
@@ -31,6 +32,7 @@ from tfio_store.dataset.model import (
     hold_versions,
 )
 from tfio_store.dataset.names import manifest_name, split_url
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
 from tfio_store.dataset.shards import committed_shards
 from tfio_store.errors import CorruptRecordError, ManifestError, SchemaError, TFIOStoreError
@@ -125,13 +127,16 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
     folder = Folder(store, split_url(path)[0])
     try:
         found = folder.manifest(manifest_name(stem))
-        shards = committed_shards(folder, found.manifest) if found and found.manifest else []
-        if isinstance(shards, ListedShards):
-            shards = shards.named(split_url(dataset.shards[i].url)[1] for i in files)
+        if found is None or found.manifest is None:
+            return {}
+        shards = committed_shards(folder, found.manifest)
+        names = (split_url(dataset.shards[i].url)[1] for i in files)
+        some = range(len(shards)) if shards.paged.small else shards.paged.numbers_of(names)
+        known = list(shards.of(some))
     except (ManifestError, FileNotFoundError) as error:
         warn(f"read without its manifest: {error}")
         return {}
-    return {shard.url: shard for shard in shards}
+    return {shard.url: shard for shard in known}
 
 
 def is_whole(path: str) -> bool:
@@ -145,27 +150,21 @@ def is_whole(path: str) -> bool:
     except OSError:
         return True
     known = _committed(folder or ".", match["dataset"], now.st_mtime_ns, now.st_size)
-    if isinstance(known, ListedShards):
-        known = _lengths(known.named([name]))
-    return name not in known or os.stat(path).st_size == known[name]
-
-
-def _lengths(shards: Iterable[Shard]) -> dict[str, int]:
-    return {split_url(shard.url)[1]: shard.nbytes for shard in shards}
+    if known is None:
+        return True
+    sizes = [known.listed(number).shard.nbytes for number in known.numbers_of([name])]
+    return not sizes or os.stat(path).st_size == sizes[0]
 
 
 @lru_cache(maxsize=8)
-def _committed(folder: str, name: str, *version: int) -> ListedShards | dict[str, int]:
-    """The lengths of a local dataset's shards by name, or their long list. ``version``: which
-    manifest it is that was found."""
+def _committed(folder: str, name: str, *version: int) -> PagedShards | None:
+    """The list of a local dataset's shards. ``version``: which manifest it is that was found."""
     del version
-    here = Folder(*Storage().open(folder))
     try:
-        found = here.manifest(manifest_name(name))
+        found = Folder(*Storage().open(folder)).manifest(manifest_name(name))
     except (ManifestError, OSError):
-        return {}
-    shards = committed_shards(here, found.manifest) if found and found.manifest else ()
-    return shards if isinstance(shards, ListedShards) else _lengths(shards)
+        return None
+    return None if found is None or found.manifest is None else listing_of(found.manifest)
 
 
 Source: TypeAlias = "OneSource | Iterable[OneSource]"

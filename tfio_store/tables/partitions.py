@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -95,8 +95,8 @@ def partitions(
     dataset = with_checkpoints(opened, whatever_name=True)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
-    if isinstance(dataset.shards, ListedShards) and not dataset.shards.paged.small:
-        found = long_parts(dataset.shards, target_bytes, num_partitions)
+    if dataset.paged is not None and not dataset.paged.small:
+        found = long_parts(cast(ListedShards, dataset.shards), target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)
     return [

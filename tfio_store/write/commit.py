@@ -60,6 +60,7 @@ from tfio_store.write.stored_objects import (
     delete_own,
     delete_plain,
     dispose,
+    named_now,
     own_objects,
     patterns,
     replaced_by,
@@ -243,7 +244,7 @@ class Attempt:
         raise error
 
     def _commit(self, manifest: DatasetManifest, globbed: bool) -> DatasetManifest:
-        earlier: list[str] = []
+        put: list[str] = []
         for tries in range(APPEND_TRIES):
             if tries:  # so that writers that came too late do not try in step
                 time.sleep(random.uniform(0, min(LONGEST_WAIT, 0.02 * 2 ** min(tries, 16))))
@@ -252,17 +253,18 @@ class Attempt:
                 return self._as_landed(base)
             try:
                 parts = self._put_parts(manifest, base)
+                put += parts.put
+                whole, gone = self._complete(parts.manifest, base, globbed)
             except FileNotFoundError:
-                if not self.plan.append or base is None or not self._was_overtaken(base):
+                if base is None or not self._was_overtaken(base):
                     raise
                 continue  # it is part of what the other writer has replaced
-            whole, gone = self._complete(parts.manifest, base, globbed)
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
             self._lost = False
             self._proposed = proposal  # first, because the claim's change may stay unknown
             self.claim.propose(proposal)
-            self.folder.delete(earlier)
-            earlier = parts.put
+            self.folder.delete(name for name in put if name not in parts.put)
+            put = parts.put
             # Only now: of an abort that came before, this sees what it deleted; and none comes
             # any more.
             old = base.manifest if base is not None else None
@@ -394,8 +396,7 @@ class Attempt:
                     stacklevel=4,
                 )
             return
-        manifest = found.manifest if found is not None else None
-        named = manifest.names() if manifest is not None else set()
+        named = set() if found is None else named_now(self.folder, self.names, found.manifest)
         delete_plain(self.folder, (shard for shard in shards if shard.name not in named))
         if given_up and self.names.index(None) not in named:
             self.folder.delete([self.names.index(None)])

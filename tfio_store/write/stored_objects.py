@@ -35,6 +35,7 @@ __all__ = [
     "held",
     "manifest_and_names",
     "named_by_neighbours",
+    "named_now",
     "own_objects",
     "patterns",
     "read_back",
@@ -182,6 +183,20 @@ def are_found(manifest: DatasetManifest) -> bool:
         return True
 
 
+def named_now(
+    folder: Folder, names: DatasetNames, current: DatasetManifest | None, *, hidden: bool = False
+) -> set[str]:
+    """What a dataset's ``current`` manifest names, or, if another has replaced it meanwhile, that
+    one. ``hidden``: see `hidden_names`."""
+    if current is None:
+        return set()
+    try:
+        return hidden_names(current) if hidden else current.names()
+    except FileNotFoundError:
+        whole = manifest_and_names(folder, names.manifest)
+        return set() if whole is None else whole[1]
+
+
 def hidden_names(manifest: DatasetManifest) -> set[str]:
     """What it names under names that begin with ``_``, and maybe more. Where patterns find all
     shards, the list is not read whole."""
@@ -201,13 +216,13 @@ def named_by_neighbours(
         if name == names.manifest:
             continue
         try:
-            if shards and not hidden:
-                whole = manifest_and_names(folder, name)
-                named |= set() if whole is None else whole[1]
-            else:
-                found = folder.manifest(name, index=False)
-                ask = hidden_names if hidden else DatasetManifest.parts
-                named |= ask(found.manifest) if found and found.manifest else set()
+            found = folder.manifest(name, index=False)
+            manifest = None if found is None else found.manifest
+            if manifest is None:
+                continue
+            visible = hidden and manifest.publish is None and are_found(manifest)
+            whole = None if visible or not shards else manifest_and_names(folder, name)
+            named |= manifest.parts() if whole is None else whole[1]
         except ManifestError as error:
             raise ManifestError(
                 f"{folder.url(name)} may name any object beside it, because it cannot be read "
@@ -294,7 +309,7 @@ def dispose(
     if not doomed:
         return
     hidden = all(one.name.startswith("_") for one in doomed)
-    stays = hidden_names(current) if hidden else current.names()
+    stays = named_now(folder, names, current, hidden=hidden)
     stays |= current.replaced_names() | named_by_neighbours(folder, names, hidden=hidden)
     own = [one for one in doomed if one.name not in stays and names.may_own(one.name)]
     folder.delete(one.name for one in own if is_proof(one.name))
