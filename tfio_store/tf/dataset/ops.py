@@ -267,8 +267,8 @@ def pack_stream(
     settings: Settings,
     least: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """As `read_stream`, with the records as a pack: uint8 [bytes], as op_pack.h has it. There are ``least`` of them, unless the files end, memory forbids it, or they are still on
-    their way.
+    """As `read_stream`, with the records as a pack: uint8 [bytes], as op_pack.h has it. There are
+    ``least`` of them, unless the files end, memory forbids it, or they are still on their way.
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """
