@@ -40,8 +40,9 @@ def scan_file(
     path, start, stop, *, records=None, bint find=False, bint cached=False, bint verify=True,
     max_record_bytes=DEFAULT_MAX_RECORD_BYTES, summed=0,
 ):
-    """Bytes ``start:stop`` of a file, read and scanned without the GIL: a `Scan`, and the file's inode, time
-    of change (ns) and size. None where they can't be read, or the file ends before them."""
+    """Bytes ``start:stop`` of a file, read and scanned without the GIL: a `Scan`; the file's inode, time of
+    change (ns) and size; the seconds that reading and scanning took. None where they can't be read, or
+    the file ends before them."""
     cdef bytes name = os.fsencode(path)
     cdef const char *chars = name
     cdef size_t begin = <size_t> to_count(start, PY_SSIZE_T_MAX, "start"), done = 0, count = 0
@@ -61,7 +62,7 @@ def scan_file(
     with nogil:
         error = tfrecord_open(chars, &file)
         if error == 0:
-            span = tfrecord_span(file.descriptor, begin, size, limit, verify, find, cached)
+            span = tfrecord_span(file.descriptor, begin, size, limit, verify, find, cached, 0, 0)
             error = tfrecord_scan_file(&cursor, &span, data.data, &done, index.offsets, index.lengths, room)
             if error != 0 or cursor.count < room:
                 close(file.descriptor)
@@ -83,7 +84,7 @@ def scan_file(
         return None
     batch = new_batch(export(data, "data"), index, <Py_ssize_t> count)
     found = tuple.__new__(Scan, (batch, cursor.offset, FAULTS[<int> cursor.fault], cursor.need, cursor.sum))
-    return found, (file.inode, file.changed, file.size)
+    return found, (file.inode, file.changed, file.size), (1e-9 * span.read_ns, 1e-9 * span.scan_ns)
 
 
 def read_records(

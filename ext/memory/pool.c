@@ -17,7 +17,7 @@
 
 #define SLOTS 32
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
-#define LARGEST (POOL_LIMIT / 4)
+#define LARGEST (POOL_LIMIT / 2)
 #define MAPPED ((size_t)1 << 20) /* from here on memory is mapped */
 
 typedef struct {

@@ -59,6 +59,8 @@ cdef extern from "tfrecord/tfrecord_file.h" nogil:
         c_bool verify
         c_bool find
         c_bool cached
+        uint64_t read_ns
+        uint64_t scan_ns
     int tfrecord_scan_file(
         tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
         int64_t *offsets, int64_t *lengths, size_t capacity)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/magic.h>
@@ -221,6 +222,12 @@ static int read_piece(const tfrecord_span *span, int flags, uint8_t *data, size_
     return error == 0 && got < piece ? ENODATA : error;
 }
 
+static uint64_t nanoseconds(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
                        int64_t *offsets, int64_t *lengths, size_t capacity) {
     const int flags = flags_for_cached(span->descriptor);
@@ -228,6 +235,7 @@ int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *da
     size_t count = 0;
     int error = 0;
     bool lost = false;
+    uint64_t last = nanoseconds(), now = 0;
     cursor->need = 0;
     cursor->fault = TFRECORD_OK;
     for (;;) {
@@ -242,10 +250,13 @@ int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *da
             tfrecord_scan(cursor, data, *done, span->limit, span->verify, offsets + count,
                           lengths + count, capacity - count);
             count += cursor->count;
-            if (cursor->fault != TFRECORD_OK || count == capacity) break;
         }
-        if (*done == span->size) break;
+        now = nanoseconds();
+        span->scan_ns += now - last;
+        if (cursor->fault != TFRECORD_OK || count == capacity || *done == span->size) break;
         error = read_piece(span, flags, data, cursor->offset + (size_t)cursor->need, done);
+        last = nanoseconds();
+        span->read_ns += last - now;
         if (error != 0) break;
     }
     cursor->count = count;

@@ -38,6 +38,7 @@ typedef struct {
     size_t offset, size;
     uint64_t limit;
     bool verify, find, cached;
+    uint64_t read_ns, scan_ns; /* what it took so far */
 } tfrecord_span;
 
 /* Reads a span into `data` and scans it on the way, while it is in the cache; cursor->offset counts

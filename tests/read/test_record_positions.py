@@ -25,6 +25,7 @@ from tfio_store.read.decode import Decoding
 from tfio_store.read.plan import Units
 from tfio_store.read.spans import Spans
 from tfio_store.storage import open_store
+from tfio_store.storage.read_ahead import Means
 
 FRAMING = 16
 
@@ -416,7 +417,7 @@ def test_planning_costs_as_much_for_each_block(tmp_path: Path) -> None:
             return super().__getattribute__(name)
 
     counting = Counting(units.dataset, streams=True)
-    spans = Spans(counting, Decoding(True, 1 << 20), 256 << 20, threads=1)
+    spans = Spans(counting, Decoding(True, 1 << 20), Means(256 << 20, threads=1))
     assert sum(1 for _ in spans.fetches(np.arange(len(units)))) < 10
     assert looks < 20 * len(units)
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TypeAlias
 
 from typing_extensions import Buffer as BytesLike
@@ -43,6 +44,7 @@ from tfio_store.records.recovery import (
     SkippedRegion,
 )
 from tfio_store.records.texts import warn
+from tfio_store.storage.read_ahead import Meter
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -282,9 +284,10 @@ def decode_block(
     data: BytesLike,
     how: Decoding,
     seed: BytesLike = b"",
+    took: Meter | None = None,
 ) -> RecordBatch:
     """The records of a block that are meant, from its stored ``data``, and from its ``seed`` if it
-    is inflated from a checkpoint on.
+    is inflated from a checkpoint on. ``took`` counts the seconds.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
     ReplacedError if it holds other records than its index says; ManifestError if another number
@@ -303,7 +306,11 @@ def decode_block(
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],
     )
-    batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data, seed))
+    took, begun = took or Meter(), perf_counter()
+    raw = inflate_block(shard.url, shard.compression, block, data, seed)
+    took.inflate += (inflated := perf_counter()) - begun
+    batch = decoder.feed(raw)
+    took.scan += perf_counter() - inflated
     # also where a sound record goes on behind the block: its last one has ended with it
     if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
         raise other_records(shard.url, block.start)

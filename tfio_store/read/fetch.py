@@ -31,7 +31,7 @@ from tfio_store.read.record_runs import (
 from tfio_store.read.spans import BlockRun, DecodedBlock, Spans, StreamPart
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage.read_ahead import Fetch, ReadAhead, Worked
+from tfio_store.storage.read_ahead import Fetch, Means, ReadAhead, Worked
 
 __all__ = ["BlockBatch", "BlockRange", "decode", "fetch_blocks", "fetch_records"]
 
@@ -40,25 +40,27 @@ def fetch_blocks(
     units: Units,
     numbers: Numbers,
     how: Decoding,
+    means: Means,
     *,
-    budget: int,
-    threads: int | None = None,
     position: int = 0,
     start: int = 0,
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, from ``position`` of them on. Empty ones are left out.
 
-    ``budget``: bytes that may be in flight, or fetched and not yet given. ``threads``: how many
-    work on them at a time; default: as many as the process may use. ``start``: where in the first
-    unit, if it is a stream of raw records, reading begins.
+    What is in flight, or fetched and not yet given, takes of the budget. ``start``: where in the
+    first unit, if it is a stream of raw records, reading begins.
     """
-    spans = Spans(units, how, budget, threads)
-    ranges = spans.fetches(numbers, position=position, start=start)
+    ranges = Spans(units, how, means).fetches(numbers, position=position, start=start)
     # of a long dataset each range may need a page and a table, which take requests themselves
+<<<<<<< HEAD
     paged = units.dataset.paged
     first = None if paged is None or paged.small else 1
     ahead = ReadAhead(ranges, budget=budget, may_be_short=True, first=first, threads=threads)
     with closing(ahead):
+=======
+    first = None if units.dataset.paged is None else 1
+    with closing(_ahead(ranges, means, first)) as ahead:
+>>>>>>> engine
         yield from decode(units.dataset, tagged(ahead), how)
 
 
@@ -67,9 +69,7 @@ def fetch_records(
     numbers: Numbers,
     frames: Frames,
     how: Decoding,
-    *,
-    budget: int,
-    threads: int | None = None,
+    means: Means,
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, as `fetch_blocks` gives them, and behind them batches
     of the single records that ``frames`` name. Positions count the units and then the records;
@@ -84,10 +84,20 @@ def fetch_records(
         record_fetches(units.dataset, frames[rows], how, position=behind + rows.start)
         for rows in rest
     )
-    spans = Spans(units, how, budget, threads)
-    ranges = chain[Fetch[Any]](spans.fetches(numbers), chain.from_iterable(singles))
-    with closing(ReadAhead(ranges, budget=budget, may_be_short=True, threads=threads)) as ahead:
+    spans = Spans(units, how, means).fetches(numbers)
+    with closing(_ahead(chain(spans, chain.from_iterable(singles)), means)) as ahead:
         yield from decode(units.dataset, tagged(ahead), how)
+
+
+def _ahead(ranges: Iterable[Fetch[Any]], means: Means, first: int | None = None) -> ReadAhead[Any]:
+    return ReadAhead(
+        ranges,
+        budget=means.budget,
+        may_be_short=True,
+        first=first,
+        threads=means.threads,
+        meter=means.meter,
+    )
 
 
 def tagged(ahead: ReadAhead[Any]) -> Iterator[tuple[Any, Any]]:
@@ -172,7 +182,7 @@ class BlockRange:
         self._units = Units(dataset, streams=False)
         self._verify = verify
         self._on_corrupt = on_corrupt
-        self._budget = memory_budget
+        self._means = Means(memory_budget)
         self._max_record_bytes = max_record_bytes
 
     def __len__(self) -> int:
@@ -183,7 +193,7 @@ class BlockRange:
         Most blocks are one batch, and those that are streams are many."""
         skips = None if self._on_corrupt == "raise" else Skips(self._on_corrupt)
         how = Decoding(self._verify, self._max_record_bytes, skips)
-        for located in fetch_blocks(self._units, range(start, stop), how, budget=self._budget):
+        for located in fetch_blocks(self._units, range(start, stop), how, self._means):
             block = start + located.position
             shard, _ = self._units[block]
             yield BlockBatch(block, self._units.dataset.shard(shard).url, located.batch)

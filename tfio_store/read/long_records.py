@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from tfio_store.records.compression import detect
 from tfio_store.records.framing import read_records, walk
 from tfio_store.records.lookalike import HEAD_BYTES
 from tfio_store.storage.local import LocalStore, opened
+from tfio_store.storage.read_ahead import Means, Meter
 
 __all__ = ["fetch_records_of_files"]
 
@@ -64,9 +66,8 @@ def fetch_records_of_files(
     units: Units,
     order: Numbers,
     how: Decoding,
+    means: Means,
     *,
-    budget: int,
-    threads: int | None = None,
     position: int = 0,
     start: int = 0,
     records: int = 0,
@@ -78,16 +79,18 @@ def fetch_records_of_files(
         index, block = units[int(order[place.position])]
         shard = units.dataset.shard(index)
         if block is None:
-            place = yield from _long_records(units.dataset, index, place, how)
+            place = yield from _long_records(units.dataset, index, place, how, means.meter)
         if block is not None or place.start < max(shard.nbytes, 1):
             break
         place.check_count(shard)
         place = _Place(place.position + 1, 0, 0, counted=True)
     if place.position < len(order):
-        yield from _rest(units, order, how, budget, threads, place)
+        yield from _rest(units, order, how, means, place)
 
 
-def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) -> _Found:
+def _long_records(
+    dataset: Dataset, index: int, place: _Place, how: Decoding, meter: Meter
+) -> _Found:
     """The long records of a shard from ``place`` on. Returns where they end."""
     shard = dataset.shard(index)
     store, path = dataset.open(index)
@@ -102,7 +105,10 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
             if run is None:
                 break
             opened(path, descriptor, shard.version)
+            begun = monotonic()
             found, end, summed = _read(descriptor, run, how)
+            meter.count(end - place.start, took := monotonic() - begun)
+            meter.read += took
             if not found or not run.holds(end, summed):
                 break  # fetch_blocks meets it again, and reports it
             yield LocatedList.of(found, place.position, place.records, place.start)
@@ -167,18 +173,12 @@ def _read(descriptor: int, run: _Run, how: Decoding) -> tuple[list[bytes], int, 
 
 
 def _rest(
-    units: Units, order: Numbers, how: Decoding, budget: int, threads: int | None, place: _Place
+    units: Units, order: Numbers, how: Decoding, means: Means, place: _Place
 ) -> Iterator[Located]:
     """The batches of `fetch_blocks` from ``place`` on, the records before it counted."""
     end, counts = place, place.start > 0  # else fetch_blocks counts
     for located in fetch_blocks(
-        units,
-        order,
-        how,
-        budget=budget,
-        threads=threads,
-        position=place.position,
-        start=place.start,
+        units, order, how, means, position=place.position, start=place.start
     ):
         if located.position == place.position:
             located = replace(located, records=located.records + place.records)

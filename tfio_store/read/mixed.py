@@ -7,6 +7,7 @@ last batch: each source then stands inside its own last batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -246,6 +247,13 @@ class MixedTraversal:
             source.traversal.learn()
         self.begin(MixedPosition.at_first(self._epoch + 1, len(self._sources)))
         self.passes += 1
+
+    def metrics(self) -> dict[str, float]:
+        """Those of all sources together. See `Iterated.metrics`."""
+        found: Counter[str] = Counter()
+        for source in self._sources:
+            found.update(source.traversal.metrics())
+        return dict(found)
 
     def num_records(self) -> int | None:
         """How many records the epoch has, if that is known in advance."""

@@ -28,6 +28,7 @@ from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import html_table
 from tfio_store.storage import Storage
+from tfio_store.storage.read_ahead import Means
 
 __all__ = ["RecordSource", "is_number", "record_numbers"]
 
@@ -236,8 +237,7 @@ class RecordSource(Sequence[bytes]):
         self._dataset = dataset
         self._units = Units(dataset, streams=False)
         self._how = Decoding(verify, max_record_bytes)
-        self._memory_budget = memory_budget
-        self._threads = threads
+        self._means = Means(memory_budget, threads)
         self._cache = MemoryCache(cache_bytes)
         """A block goes by its number, and a record that was read alone by the complement of its
         own."""
@@ -305,8 +305,7 @@ class RecordSource(Sequence[bytes]):
             np.array(blocks, np.int64),
             places.frames[np.array(alone, np.int64)],
             self._how,
-            budget=self._memory_budget,
-            threads=self._threads,
+            self._means,
         ):
             if located.position < len(blocks):
                 block = blocks[located.position]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeAlias
 
 from typing_extensions import Buffer as BytesLike
@@ -27,7 +28,7 @@ from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Store
 from tfio_store.storage.cores import cores
 from tfio_store.storage.local import LocalStore, etag_of
-from tfio_store.storage.read_ahead import Fetch, Read, Worked, split_range
+from tfio_store.storage.read_ahead import Fetch, Means, Meter, Read, Worked, split_range
 
 __all__ = ["BlockRun", "DecodedBlock", "Spans", "StreamPart"]
 
@@ -75,9 +76,10 @@ class StreamPart:
 
     def work(self, how: Decoding, fetch: Fetch[Any], read: Read, at_hand: bool) -> Worked | None:
         """Scan the records, as far as they are found. What is unusual is left to the stream."""
-        search = self.records is None and self.start > 0
-        found = _scan(fetch, read, at_hand, how, self.records, self.summed or 0, search=search)
-        return None if found is None else Worked(len(memoryview(found[0])), found)
+        took, search = Meter(), self.records is None and self.start > 0
+        held = self.records, self.summed or 0
+        found = _scan(fetch, read, at_hand, how, *held, took, search=search)
+        return None if found is None else Worked(len(memoryview(found[0])), found, took)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +106,18 @@ class BlockRun:
     ) -> Worked | None:
         """Decode the blocks: a list of `DecodedBlock`. An error ends it, in place of its block."""
         raw = dataset.shard(self.blocks[0].shard).compression is None
-        sums = self._sums() if raw else None
+        sums, took = self._sums() if raw else None, Meter()
         if sums is not None:
             held = sum(block.before + block.records + block.behind for block in self.blocks)
-            found = _scan(fetch, read, at_hand, how, held, sums[0])
+            found = _scan(fetch, read, at_hand, how, held, sums[0], took)
             data, scanned = found or (None, None)
-            made = None if scanned is None else self._cut(scanned, sums[1])
+            cut = None if scanned is None else self._cut(scanned, sums[1])
         else:
-            data, made = read(), None
+            data, cut = _timed(read, took), None
         if data is None:
             return None
-        return Worked(len(memoryview(data)), made or self._decoded(dataset, how, data))
+        made = cut or self._decoded(dataset, how, data, took)
+        return Worked(len(memoryview(data)), made, took)
 
     def _sums(self) -> tuple[int, int] | None:
         """The sums before and behind the run, if it has no gaps."""
@@ -144,7 +147,7 @@ class BlockRun:
         return made
 
     def _decoded(
-        self, dataset: Dataset, how: Decoding, data: BytesLike
+        self, dataset: Dataset, how: Decoding, data: BytesLike, took: Meter
     ) -> list[DecodedBlock | Exception]:
         """The blocks, one by one."""
         view, seeds = memoryview(data), memoryview(b"" if self.seeds is None else self.seeds())
@@ -153,7 +156,7 @@ class BlockRun:
             stored = view[block.start - self.blocks[0].start : block.stop - self.blocks[0].start]
             try:
                 seed = self._seed_of(block, seeds)
-                made.append(_decode(dataset, position, block, stored, how, seed))
+                made.append(_decode(dataset, position, block, stored, how, seed, took))
             except Exception as error:
                 made.append(error)
                 break
@@ -174,6 +177,7 @@ def _scan(
     how: Decoding,
     records: int | None,
     summed: int,
+    took: Meter,
     *,
     search: bool = False,
 ) -> tuple[BytesLike, Scan | None] | None:
@@ -194,13 +198,16 @@ def _scan(
         if found is None and at_hand:
             return None
         if found is not None:
-            scanned, mark = found
+            scanned, mark, (read_s, scan_s) = found
+            took.read += read_s
+            took.scan += scan_s
             fetch.version.hold(etag_of(*mark), fetch.path)
             if scanned.fault is None and _is_all(scanned, records):
                 return scanned.batch.buffer, scanned
-    data = read()
+    data = _timed(read, took)
     if data is None:
         return None
+    begun = perf_counter()
     begin, limit = 0, how.max_record_bytes
     if search:
         head = memoryview(data)[:_SEARCHED]
@@ -208,7 +215,15 @@ def _scan(
         if not good and len(head) - begin < HEADER_BYTES:
             return data, None
     scanned = scan(data, start=begin, verify=how.verify, max_record_bytes=limit, summed=summed)
+    took.scan += perf_counter() - begun
     return data, scanned if _is_all(scanned, records) else None
+
+
+def _timed(read: Read, took: Meter) -> BytesLike | None:
+    begun = perf_counter()
+    data = read()
+    took.read += perf_counter() - begun
+    return data
 
 
 def _is_all(found: Scan, records: int | None) -> bool:
@@ -218,12 +233,18 @@ def _is_all(found: Scan, records: int | None) -> bool:
 
 
 def _decode(
-    dataset: Dataset, position: int, block: Block, data: memoryview, how: Decoding, seed: BytesLike
+    dataset: Dataset,
+    position: int,
+    block: Block,
+    data: memoryview,
+    how: Decoding,
+    seed: BytesLike,
+    took: Meter,
 ) -> DecodedBlock:
     shard = dataset.shard(block.shard)
     skipped: list[SkippedRegion] = []
     try:
-        batch = decode_block(shard, block, data, how, seed)
+        batch = decode_block(shard, block, data, how, seed, took)
     except DataLossError:
         if how.skips is None:
             raise
@@ -239,12 +260,12 @@ Part: TypeAlias = StreamPart | BlockRun
 
 
 class Spans:
-    """Cuts units into spans, on which ``threads`` work within a ``budget`` of bytes."""
+    """Cuts units into spans for readers of these means."""
 
-    def __init__(self, units: Units, how: Decoding, budget: int, threads: int | None) -> None:
+    def __init__(self, units: Units, how: Decoding, means: Means) -> None:
         self._units, self._dataset, self._how = units, units.dataset, how
-        self._shares = _PER_THREAD * (threads or cores())
-        self._most = budget // _BUDGETS
+        self._shares = _PER_THREAD * (means.threads or cores())
+        self._most = means.budget // _BUDGETS
         self._growth = 1
         self._room = 0
         """Bytes of the run of blocks that is gathered."""

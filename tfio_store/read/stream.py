@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -42,8 +43,9 @@ from tfio_store.records.recovery import (
     RecoveringDecompressor,
     SkippedRegion,
 )
+from tfio_store.storage.read_ahead import Meter
 
-__all__ = ["FileStream", "StreamReader", "is_file_object"]
+__all__ = ["FileStream", "StreamReader", "is_file_object", "metered"]
 
 _NONE = np.zeros(0, np.int64)
 _RAW_PIECE = 1 << 20
@@ -374,6 +376,20 @@ class FileStream:
         chunk = _read(self._file)
         self._stands += len(chunk)
         return chunk
+
+
+def metered(
+    parts: Iterator[tuple[StreamPart, BytesLike]], meter: Meter
+) -> Iterator[tuple[StreamPart, BytesLike]]:
+    """The parts of a file, which are counted."""
+    while True:
+        begun = monotonic()
+        found = next(parts, None)
+        if found is None:
+            return
+        meter.count(len(memoryview(found[1])), monotonic() - begun)
+        yield found
+        del found
 
 
 def _seekable(file: BinaryIO) -> bool:

@@ -34,9 +34,10 @@ from tfio_store.read.long_records import fetch_records_of_files
 from tfio_store.read.order import Share, Step
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of, state_of
-from tfio_store.read.stream import FileStream
+from tfio_store.read.stream import FileStream, metered
 from tfio_store.records.framing import RecordBatch, RecordIterator
 from tfio_store.records.texts import warn
+from tfio_store.storage.read_ahead import Means, Meter
 
 __all__ = ["Iterated", "ReaderOptions", "Shared", "Traversal"]
 
@@ -146,6 +147,9 @@ class Traversal:
         self.passes = 0
         """How many epochs have ended."""
         self.closed = False
+        self.records = 0
+        """How many records were given in batches so far."""
+        self.meter = Meter()
         self.skips = Skips(options.on_corrupt)
         self.shared = shared
         self._indexes = _Indexes(shared.dataset) if options.index_on_read else None
@@ -210,8 +214,24 @@ class Traversal:
             self._epoch_ended()
             return None
         self.current = located
+        self.records += len(located.batch)
         self.position = self.position.at(located, len(located.batch))
         return located.batch
+
+    def metrics(self) -> dict[str, float]:
+        """See `Iterated.metrics`."""
+        meter = self.meter
+        return {
+            "bytes": meter.nbytes,
+            "requests": meter.requests,
+            "records": self.records,
+            "skipped": self.skips.count,
+            "waited_s": meter.waited,
+            "read_s": meter.read,
+            "inflate_s": meter.inflate,
+            "scan_s": meter.scan,
+            "held_bytes": meter.held,
+        }
 
     def _epoch_ended(self) -> None:
         self.learn()
@@ -288,10 +308,12 @@ class Traversal:
         order = epoch_order.read.numbers
         start = max(position.offset, 0)
         if self.file is not None:
-            located = decode(reader_order.dataset, self.file.parts(start), how)
+            parts = metered(self.file.parts(start), self.meter)
+            located = decode(reader_order.dataset, parts, how)
         else:
             # one window is gathered while the one before it is still in use
             budget = options.memory_budget - 2 * reader_order.window_most()
+            means = Means(budget, options.threads, self.meter)
             at = position.position
             plain = not options.steps and position.rest is None
             # reading can begin right there, with nothing to drop before it
@@ -301,8 +323,7 @@ class Traversal:
                     reader_order.units,
                     order,
                     how,
-                    budget=budget,
-                    threads=options.threads,
+                    means,
                     position=at,
                     start=start,
                     records=position.records,
@@ -311,8 +332,7 @@ class Traversal:
                 reader_order.units,
                 order,
                 how,
-                budget=budget,
-                threads=options.threads,
+                means,
                 position=at,
                 start=start,
             )
@@ -420,6 +440,30 @@ class Iterated:
         """
         self._traversal.check_open()
         return Batches(self._traversal, lambda: self._records.take_rest())
+
+    def metrics(self) -> dict[str, float]:
+        """What was read so far, and what it took: counted all the time, at next to no cost.
+
+        Seconds of work are those of all threads together. Of a mixture, all sources are counted
+        together.
+
+        Returns:
+            dict: ``bytes`` that were read, as they are stored. ``requests`` for them. ``records``
+            in the batches that were taken up. ``skipped`` damaged regions. ``waited_s``: seconds
+            that the caller waited for bytes and records. ``read_s``, ``inflate_s`` and ``scan_s``:
+            seconds that threads read local files, decompressed, and found and checked records.
+            ``held_bytes``: bytes of the ``memory_budget`` that are in use.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> reader = tfs.RecordReader("train")
+            >>> _ = list(reader)
+            >>> found = reader.metrics()
+            >>> found["records"], found["requests"], found["held_bytes"]
+            (3, 1, 0)
+        """
+        found: dict[str, float] = self._traversal.metrics()
+        return found
 
     def close(self) -> None:
         """Stop reading, and drop what is in flight.

@@ -153,14 +153,14 @@ def scan_file(
     verify: bool = True,
     max_record_bytes: int = ...,
     summed: int = 0,
-) -> tuple[Scan, tuple[int, int, int]] | None:
+) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
     """Read bytes ``start:stop`` of a file and `scan` them, in one call without the GIL.
 
     Behind the scan come the file's inode, its time of change (nanoseconds since 1970, modulo 2**64)
-    and its size. None where it can't be read, is no regular file, or ends before ``stop``.
-    ``records``: how many there should be; the scan ends behind one more. ``find``: begin at the
-    first good frame, if one lies in the first 256 KiB. Else no record is found. ``cached``: None
-    unless all of it is in memory.
+    and its size, and the seconds that reading and scanning took. None where it can't be read, is
+    no regular file, or ends before ``stop``. ``records``: how many there should be; the scan ends
+    behind one more. ``find``: begin at the first good frame, if one lies in the first 256 KiB. Else
+    no record is found. ``cached``: None unless all of it is in memory.
     """
 
 def read_records(

@@ -11,6 +11,7 @@ import os
 import stat
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -140,7 +141,8 @@ def scan_file(
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     summed: int = 0,
-) -> tuple[Scan, tuple[int, int, int]] | None:
+) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
+    begun = time.perf_counter()
     del cached  # this core is slow enough to wait for a disk
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -157,7 +159,7 @@ def scan_file(
         os.close(descriptor)
     if len(data) < stop - start:
         return None
-    first = 0
+    first, read = 0, time.perf_counter()
     if find:
         first, good, _ = find_record(data[:_FOUND_IN], max_record_bytes=max_record_bytes)
         if not good and len(data[:_FOUND_IN]) - first < HEADER_BYTES:
@@ -171,7 +173,8 @@ def scan_file(
         summed=summed,
     )
     changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF
-    return found, (status.st_ino, changed, status.st_size)
+    took = read - begun, time.perf_counter() - read
+    return found, (status.st_ino, changed, status.st_size), took
 
 
 def read_records(

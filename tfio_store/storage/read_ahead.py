@@ -18,7 +18,17 @@ from tfio_store.storage.cores import cores, workers
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.threads import Owner, then
 
-__all__ = ["Fetch", "Read", "ReadAhead", "RequestWindow", "Worked", "cancel_all", "split_range"]
+__all__ = [
+    "Fetch",
+    "Means",
+    "Meter",
+    "Read",
+    "ReadAhead",
+    "RequestWindow",
+    "Worked",
+    "cancel_all",
+    "split_range",
+]
 
 
 # `RequestWindow`: how many requests are worth having in flight.
@@ -94,11 +104,49 @@ class RequestWindow:
 Tag = TypeVar("Tag")
 
 
+@dataclass(slots=True)
+class Meter:
+    """What a reader has asked for and done so far. Seconds of work are those of all threads."""
+
+    requests: int = 0
+    nbytes: int = 0
+    waited: float = 0.0
+    """Seconds until answers were there, when they were wanted."""
+    held: int = 0
+    """Bytes of the budget that are in use."""
+    read: float = 0.0
+    inflate: float = 0.0
+    scan: float = 0.0
+
+    def count(self, nbytes: int, waited: float) -> None:
+        """Count an answer of so many bytes."""
+        self.requests += 1
+        self.nbytes += nbytes
+        self.waited += waited
+
+    def add(self, work: Meter) -> None:
+        """Count the seconds of the work on a range."""
+        self.read += work.read
+        self.inflate += work.inflate
+        self.scan += work.scan
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a reader may use: ``budget`` bytes, and so many ``threads`` at a time, or all `workers`.
+    ``meter`` counts what it does."""
+
+    budget: int
+    threads: int | None = None
+    meter: Meter = field(default_factory=Meter)
+
+
 class Worked(NamedTuple):
-    """How many bytes of a range there were, and what was made of them."""
+    """How many bytes of a range there were, what was made of them, and the seconds of the work."""
 
     nbytes: int
     made: Any
+    took: Meter
 
 
 Read: TypeAlias = "Callable[[], BytesLike | None]"
@@ -190,6 +238,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     is a TruncatedRecordError, or with ``may_be_short`` the bytes that exist come, and `Version.end`
     says where the object ends. ``first``: how many requests begin before the first answer is there,
     if not as many as usual. ``threads``: how many work on ranges at a time. Default: all `workers`.
+    ``meter``: what counts them.
 
     The caller works on the first local range, for which nobody has to be woken. It also works on
     what no thread has begun when its turn comes: no reader waits for what others have begun.
@@ -206,6 +255,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         may_be_short: bool = False,
         first: int | None = None,
         threads: int | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._owner = Owner()
         self._ranges = iter(ranges)
@@ -213,6 +263,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._may_be_short = may_be_short
         self._first = first
         self._threads = threads
+        self._meter = meter or Meter()
         self._window: RequestWindow | None = None
         self._waiting: deque[_Begun] = deque()
         self._next: Fetch[Tag] | None = None
@@ -222,6 +273,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     def __next__(self) -> tuple[Fetch[Tag], Any]:
         self._fill()
         if not self._waiting:
+            self._meter.held = 0
             raise StopIteration
         begun = self._waiting.popleft()
         fetch: Fetch[Tag] = begun.fetch
@@ -229,15 +281,26 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         try:
             answer, came = self._answer(begun)
             del begun  # or it would keep the bytes
-            known = isinstance(answer, Worked)
-            nbytes = answer.nbytes if known else len(memoryview(answer))
+            nbytes = self._measure(answer, asked)
             self._check(fetch, nbytes)
         except BaseException:
             self.close()
             raise
+        self._meter.held = self._spent
         self._spent -= fetch.cost
         self._window_of(fetch.store).answered(nbytes, asked, came)
         return fetch, answer
+
+    def _measure(self, answer: Any, asked: float) -> int:
+        """The bytes of an answer, which are counted with what they took."""
+        meter = self._meter
+        if isinstance(answer, Worked):
+            nbytes = answer.nbytes
+            meter.add(answer.took)
+        else:
+            nbytes = len(memoryview(answer))
+        meter.count(nbytes, monotonic() - asked)
+        return nbytes
 
     def _answer(self, begun: _Begun) -> tuple[Any, float]:
         while True:
@@ -314,7 +377,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         """Give up what is in flight. Idempotent."""
         self._ranges = iter(())
         self._next = None
-        self._spent = 0
+        self._spent = self._meter.held = 0
         waiting = [
             future for begun in self._waiting for future in (begun.answer, begun.request) if future
         ]
