@@ -21,7 +21,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
-from tfio_store.tf.bridge import bridge_module
+from tfio_store.tf.bridge import bridge_module, end_threads_quietly
 from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.options import Settings
 from tfio_store.tf.dataset.spans import Blocks
@@ -66,6 +66,7 @@ def _load() -> bool:
 
 _NATIVE = _load()
 destroy_later()
+end_threads_quietly()
 _AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
 
 
