@@ -160,6 +160,72 @@ def test_nothing_goes_round() -> None:
     assert circle(graph) is None
 
 
+# The C and Cython of the bridge to TensorFlow. What Cython makes of it is not counted.
+
+
+EXT = PACKAGE.parent / "ext"
+BRIDGE = EXT / "tensorflow"
+MOST_OF_BRIDGE = 40
+MOST_OF_OPS = 24
+PREFIX = "op_"
+"""Of every name that one file of the ops has of another: types and functions."""
+
+
+def handwritten(room: Path) -> list[Path]:
+    files = (path for path in room.rglob("*") if path.is_file())
+    cython = (".pyx", ".pxi", ".pxd")
+    return sorted(
+        path
+        for path in files
+        if path.suffix in cython or (path.suffix in (".c", ".h") and path.name[0] != "_")
+    )
+
+
+def includes() -> dict[str, set[str]]:
+    """Which units (a header, and the file of C of its name) of the bridge include which."""
+    graph: dict[str, set[str]] = {}
+    for path in handwritten(BRIDGE):
+        if path.suffix in (".c", ".h"):
+            text = path.read_text("utf-8")
+            found = re.findall(r'#include "tensorflow/([^"]+)\.h"', text)
+            unit = str(path.relative_to(BRIDGE).with_suffix(""))
+            graph.setdefault(unit, set()).update({*found} - {unit})
+    return graph
+
+
+def declared(header: str) -> set[str]:
+    """The types and functions of a header."""
+    code = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", header, flags=re.S | re.M)
+    flat = re.sub(r"\{[^{}]*\}", "", code)
+    types = re.findall(r"\btypedef [^;]*?(\w+);", flat)
+    pointers = re.findall(r"^extern [^;]*\(\*(\w+)\)", flat, flags=re.M)
+    functions = re.findall(r"^[\w ]+?[ *](\w+)\(", flat, flags=re.M)
+    return {*types, *pointers, *functions}
+
+
+def test_the_bridge_can_be_seen_at_a_glance() -> None:
+    assert len(handwritten(BRIDGE)) <= MOST_OF_BRIDGE
+    assert len(handwritten(BRIDGE / "ops")) <= MOST_OF_OPS
+
+
+def test_no_c_of_the_bridge_goes_round() -> None:
+    graph = includes()
+    assert "ops/op_records" in graph["ops/op_python"]
+    assert circle(graph) is None
+    graph["ops/op_records"].add("ops/op_python")
+    assert circle(graph) is not None
+
+
+def test_the_ops_have_one_prefix() -> None:
+    names: set[str] = set()
+    for path in (BRIDGE / "ops").glob("*.h"):
+        names |= declared(path.read_text("utf-8"))
+    assert {"op_block", "op_call_begin", "op_return_lent", "op_is_raw_local"} <= names
+    assert sorted(name for name in names if not name.startswith(PREFIX)) == []
+    files = [path.name for path in handwritten(BRIDGE / "ops") if path.suffix in (".c", ".h")]
+    assert [name for name in files if not name.startswith(PREFIX)] == []
+
+
 def test_a_circle_made_by_hand_is_found() -> None:
     graph = whole_graph()
     assert "records.framing" in graph["storage.local"]

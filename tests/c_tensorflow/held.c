@@ -18,10 +18,12 @@ static int64_t picks[EPOCHS][ALL_RECORDS];
 static op_held *all;
 static atomic_int next_batch, seen[ALL_RECORDS];
 
+static const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
+
 static void begin_call(op_call *call, op_request *asked) {
     memset(call, 0, sizeof *call);
     for (int i = FILES; i <= VERSIONS; i++) call->inputs[i] = &names[i - FILES];
-    *asked = (op_request){.table = table, .table_rows = BLOCKS, .files = 1};
+    *asked = (op_request){.settings = &settings, .table = table, .table_rows = BLOCKS, .files = 1};
 }
 
 static bool is_good(int64_t pick) {
@@ -31,13 +33,12 @@ static bool is_good(int64_t pick) {
 
 /* A batch with a record that can't be had fails, and names why. */
 static void take_batch(int64_t epoch, const int64_t *batch) {
-    const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
     op_call call;
     op_request asked;
     bool good = true;
     begin_call(&call, &asked);
     for (int i = 0; i < BATCH; i++) good = good && is_good(batch[i]);
-    op_held_picks *taken = op_held_take(all, &call, &asked, &settings, epoch, batch, BATCH);
+    op_held_picks *taken = op_held_take(all, &call, &asked, epoch, batch, BATCH);
     CHECK((taken != NULL) == good && (call.why.code == TF_OK) == good);
     for (int i = 0; i < BATCH && taken != NULL; i++) {
         const int number = atoi((const char *)op_held_records(taken)[i].data);
@@ -65,13 +66,12 @@ static void shuffle_picks(int64_t *epoch) {
 }
 
 static void check_refusals(void) {
-    const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
     const int64_t wrong[] = {-1, (int64_t)BLOCKS << 32, RECORDS};
     op_call call;
     op_request asked;
     for (int i = 0; i < 3; i++) {
         begin_call(&call, &asked);
-        CHECK(op_held_take(all, &call, &asked, &settings, 0, &wrong[i], 1) == NULL);
+        CHECK(op_held_take(all, &call, &asked, 0, &wrong[i], 1) == NULL);
         CHECK(call.why.code == TF_INVALID_ARGUMENT);
     }
 }

@@ -70,7 +70,8 @@ static const op_settings settings = {.options = "{}", .verify = true, .max_recor
 static void begin_call(op_call *call, op_request *asked) {
     memset(call, 0, sizeof *call);
     for (int i = FILES; i <= VERSIONS; i++) call->inputs[i] = &names[i - FILES];
-    *asked = (op_request){.table = table,
+    *asked = (op_request){.settings = &settings,
+                          .table = table,
                           .spans = spans,
                           .groups = groups[0],
                           .lanes = LANES,
@@ -105,7 +106,7 @@ static void *work(void *argument) {
         op_shared_window *held = op_windows_take(all, &call, &asked, group, 0, 1);
         CHECK(held != NULL);
         op_window *from = op_windows_window(held);
-        op_window_read(from, &call, &asked, &settings, NULL);
+        op_window_read(from, &call, &asked, NULL);
         CHECK(call.why.code == TF_OK);
         check_group(from, &call, group, &asked);
         op_windows_give(all, held);
@@ -135,7 +136,7 @@ static void check_damage(void) {
         span_count = before + LANES;
         op_window *of = group_of(&call, &asked, bounds);
         CHECK(of != NULL);
-        op_window_read(of, &call, &asked, &settings, NULL);
+        op_window_read(of, &call, &asked, NULL);
         CHECK(op_records_count(op_window_records(of)) == 0);
         CHECK(op_window_damage(of)->code == (bad == REFUSED ? TF_UNAVAILABLE : TF_DATA_LOSS));
         op_window_delete(of);
@@ -174,7 +175,7 @@ static void check_another_request(void) {
     op_window *of = group_of(&call, &asked, groups[1]);
     CHECK(of != NULL && groups[1][LANES] > groups[1][0]);
     asked.span_rows = groups[1][0];
-    op_window_read(of, &call, &asked, &settings, NULL);
+    op_window_read(of, &call, &asked, NULL);
     CHECK(op_window_damage(of)->code == TF_INVALID_ARGUMENT);
     op_window_delete(of);
 }

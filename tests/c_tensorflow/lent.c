@@ -17,8 +17,9 @@ static void check_records(const op_part *whole, int64_t number, size_t skip, siz
     }
 }
 
-static op_block block_of(const char *url, int64_t number) {
-    return (op_block){.url = url,
+static op_block block_of(const op_settings *settings, const char *url, int64_t number) {
+    return (op_block){.settings = settings,
+                      .url = url,
                       .codec = "",
                       .version = "",
                       .start = number * BLOCK_BYTES,
@@ -35,12 +36,12 @@ static void *work(void *argument) {
     for (int round = 0; round < ROUNDS; round++) {
         int64_t number = rand_r(&seed) % BLOCKS;
         size_t skip = (size_t)rand_r(&seed) % RECORDS, take = (size_t)rand_r(&seed) % 16 + 1;
-        op_block asked = block_of("memory://block", number);
+        op_block asked = block_of(&settings, "memory://block", number);
         failure why;
-        if (rand_r(&seed) % 3 == 0) op_lent_begin(&asked, &settings);
-        if (rand_r(&seed) % 3 == 0) op_lent_await(&asked, &settings);
+        if (rand_r(&seed) % 3 == 0) op_lent_begin(&asked);
+        if (rand_r(&seed) % 3 == 0) op_lent_await(&asked);
         if (rand_r(&seed) % 500 == 0) op_lent_forget();
-        op_lent *block = op_lent_take(&asked, &settings, (int64_t)take, &why);
+        op_lent *block = op_lent_take(&asked, (int64_t)take, &why);
         CHECK((block == NULL) == (number == REFUSED));
         if (block == NULL) {
             CHECK(why.code == TF_UNAVAILABLE);
@@ -60,11 +61,11 @@ static void check_let_go(void) {
     op_settings settings = {.options = "{\"alone\": 1}",
                             .verify = true,
                             .max_record_bytes = 1 << 20};
-    op_block asked = block_of("memory://alone", 0);
+    op_block asked = block_of(&settings, "memory://alone", 0);
     failure why;
     int before = lent_now, reads = read_now;
     for (int i = 0; i < 4; i++) {
-        op_lent *block = op_lent_take(&asked, &settings, RECORDS / 4, &why);
+        op_lent *block = op_lent_take(&asked, RECORDS / 4, &why);
         CHECK(block != NULL && lent_now == before + 1);
         op_lent_release(block);
     }
@@ -77,26 +78,26 @@ static void check_begun(void) {
     op_settings settings = {.options = "{\"begun\": 1}",
                             .verify = true,
                             .max_record_bytes = 1 << 20};
-    op_block asked = block_of("memory://begun", 0);
+    op_block asked = block_of(&settings, "memory://begun", 0);
     failure why;
     int before = begun, reads = read_now;
-    op_lent_begin(&asked, &settings);
-    op_lent_begin(&asked, &settings);
+    op_lent_begin(&asked);
+    op_lent_begin(&asked);
     CHECK(begun == before + 1 && begun_now == 1);
     op_lent_forget();
     CHECK(begun_now == 0);
-    op_lent_begin(&asked, &settings);
+    op_lent_begin(&asked);
     settings.skip_corrupt = true; /* another way to read is another block */
-    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, RECORDS, &why));
     CHECK(begun_now == 1);
     settings.skip_corrupt = false;
-    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, RECORDS, &why));
     CHECK(begun_now == 0 && begun == before + 2 && read_now == reads + 2);
     asked.version = "known";
-    op_lent_begin(&asked, &settings);
+    op_lent_begin(&asked);
     op_lent_forget();
     CHECK(begun_now == 1);
-    op_lent_release(op_lent_take(&asked, &settings, RECORDS, &why));
+    op_lent_release(op_lent_take(&asked, RECORDS, &why));
     CHECK(begun_now == 0 && lent_now == 0);
 }
 
@@ -106,30 +107,30 @@ static void check_awaited(void) {
     op_settings settings = {.options = "{\"awaited\": 1}",
                             .verify = true,
                             .max_record_bytes = 1 << 20};
-    op_block asked = block_of("memory://awaited", 0);
+    op_block asked = block_of(&settings, "memory://awaited", 0);
     failure why;
     int before = begun;
-    CHECK(!op_lent_await(&asked, &settings) && begun_now == 1);
-    CHECK(op_lent_await(&asked, &settings) && op_lent_await(&asked, &settings));
-    op_lent_release(op_lent_take(&asked, &settings, RECORDS / 2, &why));
-    CHECK(begun == before + 1 && begun_now == 0 && op_lent_await(&asked, &settings));
-    op_lent_release(op_lent_take(&asked, &settings, RECORDS / 2, &why));
+    CHECK(!op_lent_await(&asked) && begun_now == 1);
+    CHECK(op_lent_await(&asked) && op_lent_await(&asked));
+    op_lent_release(op_lent_take(&asked, RECORDS / 2, &why));
+    CHECK(begun == before + 1 && begun_now == 0 && op_lent_await(&asked));
+    op_lent_release(op_lent_take(&asked, RECORDS / 2, &why));
     CHECK(lent_now == 0);
     asked.start = REFUSED * BLOCK_BYTES;
     asked.stop = (REFUSED + 1) * BLOCK_BYTES;
-    CHECK(op_lent_await(&asked, &settings));
+    CHECK(op_lent_await(&asked));
     op_lent_forget();
 }
 
 /* A block of another version of its file is another block. */
 static void check_versions(void) {
     op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
-    op_block asked = block_of("memory://again", 0); /* its version changes below */
+    op_block asked = block_of(&settings, "memory://again", 0); /* its version changes below */
     failure why;
     int reads = read_now;
     for (int i = 0; i < 4; i++) {
         asked.version = i % 2 ? "second" : "first";
-        op_lent *block = op_lent_take(&asked, &settings, RECORDS / 2, &why);
+        op_lent *block = op_lent_take(&asked, RECORDS / 2, &why);
         CHECK(block != NULL && read_now == reads + (i < 2 ? i + 1 : 2));
         op_lent_release(block);
     }

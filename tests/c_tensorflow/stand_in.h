@@ -31,8 +31,7 @@ static void fill_record(uint8_t *record, int64_t block, int64_t i) {
 }
 
 /* Some blocks can't be begun. */
-static void *begin_block(const op_block *block, const op_settings *settings) {
-    (void)settings;
+static void *begin_block(const op_block *block) {
     begun++;
     if (block->start / BLOCK_BYTES == REFUSED) return NULL;
     begun_now++;
@@ -51,13 +50,11 @@ static bool await_fetch(void *fetch) {
     return ++asked % 2 == 0;
 }
 
-static bool read_block(const op_block *block, const op_settings *settings, void *fetch,
-                       op_part *found, failure *why) {
+static bool read_block(const op_block *block, void *fetch, op_part *found, failure *why) {
     uint8_t records[RECORDS][RECORD];
     const uint8_t *pointers[RECORDS];
     size_t sizes[RECORDS];
     int64_t number = block->start / BLOCK_BYTES;
-    (void)settings;
     read_now++;
     if (fetch != NULL) drop_fetch(fetch);
     if (number == REFUSED) return fail(why, TF_UNAVAILABLE, "refused");

@@ -22,10 +22,13 @@ static TF_Tensor names[3] = {{TF_STRING, 1, {1}, &url},
 static op_windows *all;
 static atomic_int next_row, seen[BLOCKS * RECORDS];
 
+static const op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
+
 static void begin_call(op_call *call, op_request *asked) {
     memset(call, 0, sizeof *call);
     for (int i = FILES; i <= VERSIONS; i++) call->inputs[i] = &names[i - FILES];
-    *asked = (op_request){.table = table,
+    *asked = (op_request){.settings = &settings,
+                          .table = table,
                           .spans = spans,
                           .groups = groups,
                           .table_rows = BLOCKS,
@@ -58,7 +61,6 @@ static void check_batch(const op_window *from, op_call *call, int64_t group, int
 }
 
 static void *work(void *argument) {
-    op_settings settings = {.options = "{}", .verify = true, .max_record_bytes = 1 << 20};
     int row;
     (void)argument;
     while ((row = next_row++) < ROUNDS * GROUPS_COUNT * BATCHES) {
@@ -70,7 +72,7 @@ static void *work(void *argument) {
         op_shared_window *held = op_windows_take(all, &call, &asked, group, seed, BATCH);
         CHECK(held != NULL);
         op_window *from = op_windows_window(held);
-        op_window_read(from, &call, &asked, &settings, &seed);
+        op_window_read(from, &call, &asked, &seed);
         CHECK(call.why.code == TF_OK && op_window_expected(from) == GROUP_RECORDS);
         check_batch(from, &call, group, batch, &asked);
         op_windows_give(all, held);

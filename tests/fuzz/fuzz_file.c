@@ -137,13 +137,10 @@ static struct {
     const truth *all; /* what must come */
 } op;
 
-static bool lend_stream(const char *url, const char *codec, char *version,
-                        const int64_t position[2], const op_settings *settings, op_part *found,
-                        int64_t next[2], bool *waits, failure *why) {
-    (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
-    *waits = false;
-    HOLD(version[0] != '\0'); /* of the file that was looked at */
-    op.lent = true;
+static bool lend_stream(op_stream *from, op_part *found, failure *why) {
+    HOLD(from->version[0] != '\0' && found != NULL &&
+         why != NULL); /* of the file that was looked at */
+    from->ended = op.lent = true;
     return true;
 }
 
@@ -264,15 +261,15 @@ bool op_output_rows(op_call *call, const op_columns *wanted, const ex_bytes *rec
 bool op_fault_fail(const op_fault *fault, const char *place, failure *why) {
     return !fault && place && why;
 }
-bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why) {
-    return !of && text && size && why;
+void op_columns_attribute(op_columns *of, TF_OpKernelConstruction *context, TF_Status *status) {
+    HOLD(!of && context && status);
 }
-void op_columns_release(op_columns *of) { HOLD(of == NULL); }
-char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
-                        TF_Status *status) {
-    HOLD(!context && name && length && status);
+void *op_kernel_made(TF_OpKernelConstruction *context, TF_Status *status, void *kernel,
+                     void (*destroy)(void *kernel)) {
+    HOLD(!context && status && kernel && destroy);
     return NULL;
 }
+void op_columns_release(op_columns *of) { HOLD(of == NULL); }
 
 /* ---- what is held --------------------------------------------------------------------------- */
 

@@ -81,15 +81,15 @@ bool op_fault_fail(const op_fault *fault, const char *place, failure *why) {
     return fail(why, TF_INVALID_ARGUMENT, "does not parse");
 }
 
-bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why) {
-    return of && text && size && why;
+void op_columns_attribute(op_columns *of, TF_OpKernelConstruction *context, TF_Status *status) {
+    HOLD(!of && context && status);
 }
-void op_columns_release(op_columns *of) { HOLD(of == NULL); }
-char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
-                        TF_Status *status) {
-    HOLD(context && name && length && status);
+void *op_kernel_made(TF_OpKernelConstruction *context, TF_Status *status, void *kernel,
+                     void (*destroy)(void *kernel)) {
+    HOLD(!context && status && kernel && destroy);
     return NULL;
 }
+void op_columns_release(op_columns *of) { HOLD(of == NULL); }
 
 /* --- all packs, as a pipeline has them ---------------------------------------------------------- */
 

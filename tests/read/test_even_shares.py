@@ -162,7 +162,7 @@ def test_a_stream_cannot_be_cut(tmp_path: Path) -> None:
 
 def test_arguments(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(framed([b"a"]))
-    with pytest.raises(ValueError, match='even= takes "drop", "pad" or None, not True'):
+    with pytest.raises(ValueError, match='even= takes "drop", "pad", "split" or None'):
         tfs.RecordReader(tmp_path / "x").shard(0, 2, even=True)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"even= needs every record, and on_corrupt="):
         tfs.RecordReader(tmp_path / "x", on_corrupt="skip").shard(0, 2, even="pad")

@@ -95,13 +95,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
     from tfio_store.tf.dataset import runtime
+    from tfio_store.tf.dataset.requests import StreamRequest
 
     found: list[str] = []
-    open_stream = runtime._Stream.open
+    open_stream = runtime._open
 
-    def noted(self: Any, *position: int) -> Any:
-        found.append(os.path.basename(self.url))
-        return open_stream(self, *position)
+    def noted(asked: StreamRequest) -> Any:
+        found.append(os.path.basename(asked.url))
+        return open_stream(asked)
 
-    monkeypatch.setattr(runtime._Stream, "open", noted)
+    monkeypatch.setattr(runtime, "_open", noted)
     return found

@@ -14,6 +14,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.tf.dataset import blocks, runtime, streams  # noqa: E402
+from tfio_store.tf.dataset.requests import StreamRequest  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -52,13 +53,13 @@ def test_small_files_share_a_scan_and_need_no_reader(
     tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    open_stream = runtime._Stream.open
+    open_stream = runtime._open
 
-    def noted(self: Any, *position: int) -> Any:
-        opened.append(self.url)
-        return open_stream(self, *position)
+    def noted(asked: StreamRequest) -> Any:
+        opened.append(asked.url)
+        return open_stream(asked)
 
-    monkeypatch.setattr(runtime._Stream, "open", noted)
+    monkeypatch.setattr(runtime, "_open", noted)
     assert streams.files_at_once([100] * FILES) == FILES // 64
     found = [record.numpy() for record in tfs.TFRecordDataset(tiny)]
     assert found == records(tiny)

@@ -297,4 +297,3 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(code, f"docs/robots.md, block {number}", "exec"), names)
     assert names["batch"]["observation"]["image"].shape == (25, 2, 224, 224, 3)
     assert names["batch"]["action"].shape == (25, 16, 3)
-    assert (tmp_path / "lerobot" / "arm" / "meta" / "info.json").exists()

@@ -28,7 +28,6 @@ from tfio_store.episodes.decoding import (
     whole,
 )
 from tfio_store.episodes.features import STEPS, Leaf, Tree, nested
-from tfio_store.episodes.lerobot import write_lerobot
 from tfio_store.episodes.sparse import Ranges, record_of_step
 from tfio_store.episodes.step_index import load_index
 from tfio_store.episodes.windows import Pad, Windows
@@ -40,7 +39,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD,
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.storage import for_writing, given_storage
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["Episodes", "Steps"]
 
@@ -239,61 +238,6 @@ class Episodes(Sequence[dict[str, Any]]):
             (array([ True, False]), (2, 2, 2))
         """
         return Windows(self, length=length, stride=stride, past=past, pad=pad, keys=keys)
-
-    def to_lerobot(
-        self,
-        url: str | os.PathLike[str],
-        *,
-        fps: int,
-        robot_type: str | None = None,
-        task: str | None = None,
-        videos: bool | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        storage: Storage | None = None,
-    ) -> int:
-        """Write the episodes as a dataset of LeRobot, format v3.0. Needs pyarrow, and av for MP4.
-
-        Features of the steps become columns, named by their paths with dots; images become
-        "observation.images.NAME". ``meta/info.json`` is written last. One episode is in memory at a
-        time. Features of the episode itself have no place there.
-
-        Args:
-            url (str | PathLike): A new folder.
-            fps (int): Steps a second, which RLDS does not say.
-            robot_type (str | None): What LeRobot calls the robot. Default None.
-            task (str | None): The text that names the task. Default None: "language_instruction",
-                or what datasets of Open X-Embodiment have in its place.
-            videos (bool | None): Write cameras as MP4, which changes pixels a little, and not as
-                the images that they are. Default None: if av is installed.
-            storage_options (dict | None): The target's. See `RecordReader`. Default None.
-            storage (Storage | None): See `RecordReader`. Default None.
-
-        Returns:
-            int: The number of steps.
-
-        Raises:
-            OSError: The storage fails; FileExistsError if the folder has a dataset.
-            ImportError: pyarrow is not installed, or av is not and ``videos`` is True.
-            ValueError: A feature has a shape that varies, or ``task`` names no text.
-
-        Example:
-            >>> features = {"steps": {"action": ("float32", (2,)), "task": tfs.Feature.text()}}
-            >>> steps = [{"action": [t, 0.5], "task": "wave"} for t in range(3)]
-            >>> with tfs.EpisodeWriter("arm/1.0.0", features) as writer:
-            ...     writer.write({"steps": steps})
-            >>> tfs.Episodes("arm/1.0.0").to_lerobot("lerobot/arm", fps=10, task="task")
-            3
-        """
-        check_positive("fps=", fps)
-        store, path = for_writing(given_storage(storage_options, storage)).open(url)
-        return write_lerobot(
-            self,
-            Folder(store, path.rstrip("/")),
-            fps=int(fps),
-            robot_type=robot_type,
-            task=task,
-            videos=videos,
-        )
 
     def __len__(self) -> int:
         return len(self._lengths)

@@ -1,26 +1,15 @@
 """The bridge to TensorFlow through its C ABI: ops for datasets, and filesystems."""
 
 from collections.abc import Callable
+from types import ModuleType
 
-from typing_extensions import Buffer as BytesLike
-
-from tfio_store.records._core import RecordBatch
-
-def load_ops(
-    begin_block: Callable[..., None],
-    read_block: Callable[..., BytesLike | RecordBatch],
-    read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]] | None],
-    forget_steps: Callable[[], None],
-    inflate: Callable[[bytes, str, int], bytes | None],
-    is_whole: Callable[[str], bool],
-    classify: Callable[[BaseException], tuple[int, str]],
-) -> None:
+def load_ops(answers: ModuleType) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.
 
-    ``begin_block``, ``read_block``, ``read_stream``, ``forget_steps`` and ``inflate`` (see
-    `tfio_store.tf.dataset.runtime`) serve whatever is not a raw local file; ``is_whole`` says
-    whether a shard is as long as its manifest says; ``classify`` turns what they raise into a
-    TensorFlow error code and a message.
+    ``answers``, which is `tfio_store.tf.dataset.runtime`, serves whatever is not a raw local file.
+    The module calls its ``begin_block``, ``read_block``, ``read_stream``, ``forget_steps``,
+    ``inflate`` and ``is_whole`` with messages of its ``BlockRequest``, ``StreamRequest`` and
+    ``Settings``; its ``classify`` turns what they raise into a TensorFlow error code and a message.
 
     Raises:
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.

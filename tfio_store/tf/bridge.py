@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import re
+import threading
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -26,6 +27,7 @@ __all__ = [
     "Step",
     "bridge_module",
     "code_of",
+    "end_threads_quietly",
     "explained",
     "leave",
     "refuse_when_leaving",
@@ -180,6 +182,30 @@ _OTHERS = (
     "this state is of another pipeline than the iterator that is to take it: it was saved without "
     "tfio_store, or with other steps; restore it by the code that saved it, or begin anew"
 )
+
+
+# What nobody hears.
+#
+# A daemon thread may read on while the program ends, and its iterator then ends with an error.
+# Python itself ends such a thread without a word. So the error is for those who catch it: if it
+# ends the thread, it is not printed. The thread still ends by it, and whoever joins it gets on.
+
+
+_ENDING = "interpreter is shutting down"
+"""In `SHUTTING_DOWN`, and in GATE_CLOSED of ``ext/tensorflow/gate.h``."""
+
+
+@cache
+def end_threads_quietly() -> None:
+    """From now on, no daemon thread prints that the end of the program has ended its iterator."""
+    told = threading.excepthook
+
+    def hook(raised: threading.ExceptHookArgs, /) -> None:
+        daemon = raised.thread is not None and raised.thread.daemon
+        if not (daemon and _ENDING in str(raised.exc_value)):
+            told(raised)
+
+    threading.excepthook = hook
 
 
 # How the ops wait for a store.

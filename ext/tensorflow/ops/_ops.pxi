@@ -10,11 +10,6 @@ cdef extern from "tensorflow/ops/op_records.h" nogil:
         size_t size
         void *memory
         void *lender
-    c_bool op_chunk_take(op_chunk *bytes, size_t size, failure *why)
-    void (*op_return_lent)(void *lender) noexcept
-
-
-cdef extern from "tensorflow/ops/op_records.h" nogil:
     ctypedef struct op_sums:
         int64_t before
         int64_t behind
@@ -24,21 +19,21 @@ cdef extern from "tensorflow/ops/op_records.h" nogil:
         int64_t *offsets
         int64_t *lengths
         size_t count
+    c_bool op_chunk_take(op_chunk *bytes, size_t size, failure *why)
+    void (*op_return_lent)(void *lender) noexcept
 
 
 cdef extern from "tensorflow/ops/op_python.h" nogil:
+    enum:
+        MAX_VERSION
     ctypedef struct op_settings:
         const char *options
         c_bool verify
         c_bool skip_corrupt
         c_bool partial
         uint64_t max_record_bytes
-
-
-cdef extern from "tensorflow/ops/op_python.h" nogil:
-    enum:
-        MAX_VERSION
     ctypedef struct op_block:
+        const op_settings *settings
         const char *url
         const char *codec
         const char *version
@@ -46,24 +41,24 @@ cdef extern from "tensorflow/ops/op_python.h" nogil:
         int64_t stop
         int64_t raw_start
         int64_t raw_stop
-        int64_t records
         op_sums sums
         int64_t file_blocks
+    ctypedef struct op_stream:
+        const op_settings *settings
+        char url[4096]
+        char codec[16]
+        char version[1024]
+        int64_t position[2]
+        c_bool ended
+        c_bool waits
     ctypedef struct op_python_functions:
-        void *(*begin_block)(
-            const op_block *block, const op_settings *settings
-        ) noexcept
+        void *(*begin_block)(const op_block *block) noexcept
         void (*drop_fetch)(void *fetch) noexcept
         c_bool (*await_fetch)(void *fetch) noexcept
         c_bool (*read_block)(
-            const op_block *block, const op_settings *settings, void *fetch, op_part *found,
-            failure *why
+            const op_block *block, void *fetch, op_part *found, failure *why
         ) noexcept
-        c_bool (*read_stream)(
-            const char *url, const char *codec, char *version, const int64_t *position,
-            const op_settings *settings, op_part *found, int64_t *next, c_bool *waits,
-            failure *why
-        ) noexcept
+        c_bool (*read_stream)(op_stream *stream, op_part *found, failure *why) noexcept
         void (*forget_steps)() noexcept
         c_bool (*inflate)(
             const char *codec, const op_chunk *stored, size_t limit, op_chunk *raw
@@ -80,25 +75,16 @@ cdef extern from "tensorflow/ops/op_call.h" nogil:
     const char *op_kernels_register()
 
 
-cdef object _begin_block = None
-cdef object _read_block = None
-cdef object _read_stream = None
-cdef object _forget_steps = None
-cdef object _inflate = None
-cdef object _is_whole = None
-cdef object _classify = None
+cdef object _answers = None
 
 
-def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, is_whole, classify):
-    """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _begin_block, _read_block, _read_stream, _forget_steps, _inflate, _is_whole, _classify
-    global op_return_lent
-    if _read_block is not None:
+def load_ops(answers):
+    """Register the ops; ``answers`` has what their kernels ask. Once per process."""
+    global _answers, op_return_lent
+    if _answers is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     load_abi()
-    _begin_block, _read_block = begin_block, read_block
-    _read_stream, _forget_steps = read_stream, forget_steps
-    _inflate, _is_whole, _classify = inflate, is_whole, classify
+    _answers = answers
     op_return_lent = return_lent
     op_python.begin_block = begin
     op_python.drop_fetch = drop
@@ -112,6 +98,39 @@ def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, is_who
     cdef const char *problem = op_kernels_register()
     if problem != NULL:
         raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
+
+
+cdef object settings_of(const op_settings *settings):
+    return _answers.Settings(
+        storage=settings.options.decode(),
+        verify=settings.verify,
+        skip_corrupt=settings.skip_corrupt,
+        partial=settings.partial,
+        max_record_bytes=settings.max_record_bytes,
+    )
+
+
+cdef object block_request(const op_block *block):
+    return _answers.BlockRequest(
+        url=block.url.decode(),
+        codec=block.codec.decode(),
+        version=block.version.decode(),
+        stored=(block.start, block.stop),
+        raw=(block.raw_start, block.raw_stop),
+        sums=(block.sums.before, block.sums.behind),
+        file_blocks=block.file_blocks,
+        settings=settings_of(block.settings),
+    )
+
+
+cdef object stream_request(op_stream *stream):
+    return _answers.StreamRequest(
+        url=stream.url.decode(),
+        codec=stream.codec.decode(),
+        version=stream.version.decode(),
+        position=(stream.position[0], stream.position[1]),
+        settings=settings_of(stream.settings),
+    )
 
 
 cdef void return_lent(void *buffer) noexcept nogil:
@@ -169,28 +188,24 @@ cdef int put_text(object text, char *to, size_t size) except -1:
 cdef c_bool fail_exception(failure *why, object error) noexcept:
     try:
         pass_on(error)
-        code, text = _classify(error)
+        code, text = _answers.classify(error)
         message = text.encode("utf-8", "replace")
         return fail(why, <TF_Code> <int> code, b"%s", <const char *> message)
     except BaseException:
         return fail(why, TF_UNKNOWN, b"an error that could not be described")
 
 
-cdef void *begin(const op_block *block, const op_settings *settings) noexcept nogil:
+cdef void *begin(const op_block *block) noexcept nogil:
     cdef void *fetch = NULL
     if gate_enter():
-        fetch = begin_fetch(block, settings)
+        fetch = begin_fetch(block)
         gate_leave()
     return fetch
 
 
-cdef void *begin_fetch(const op_block *block, const op_settings *settings) noexcept with gil:
+cdef void *begin_fetch(const op_block *block) noexcept with gil:
     try:
-        fetch = _begin_block(
-            block.url.decode(), block.codec.decode(), block.version.decode(),
-            (block.start, block.stop), (block.raw_start, block.raw_stop),
-            settings.options.decode(),
-        )
+        fetch = _answers.begin_block(block_request(block))
         Py_INCREF(fetch)
         return <void *> fetch
     except BaseException:
@@ -225,34 +240,26 @@ cdef c_bool await_fetch(void *fetch) noexcept with gil:
 
 
 cdef c_bool lend_block(
-    const op_block *block, const op_settings *settings, void *fetch, op_part *found,
-    failure *why
+    const op_block *block, void *fetch, op_part *found, failure *why
 ) noexcept nogil:
     cdef c_bool had
     if not gate_enter():
         return fail(why, TF_CANCELLED, b"%s: %s", block.url, GATE_CLOSED)
-    had = read_lent(block, settings, fetch, found, why)
+    had = read_lent(block, fetch, found, why)
     gate_leave()
     return had
 
 
 cdef c_bool read_lent(
-    const op_block *block, const op_settings *settings, void *fetch, op_part *found,
-    failure *why
+    const op_block *block, void *fetch, op_part *found, failure *why
 ) noexcept with gil:
     begun = None
     if fetch != NULL:
         begun = <object> fetch
         Py_DECREF(begun)
     try:
-        answer = _read_block(
-            begun,
-            block.url.decode(), block.codec.decode(), block.version.decode(),
-            (block.start, block.stop), (block.raw_start, block.raw_stop),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.max_record_bytes,
-            block.file_blocks, (block.sums.before, block.sums.behind),
-        )
-        if settings.skip_corrupt:
+        answer = _answers.read_block(begun, block_request(block))
+        if block.settings.skip_corrupt:
             lend_batch(answer, found, why)
         else:
             lend(answer, &found.bytes)
@@ -261,35 +268,27 @@ cdef c_bool read_lent(
         return fail_exception(why, error)
 
 
-cdef c_bool lend_stream(
-    const char *url, const char *codec, char *version, const int64_t *position,
-    const op_settings *settings, op_part *found, int64_t *next, c_bool *waits, failure *why
-) noexcept nogil:
+cdef c_bool lend_stream(op_stream *stream, op_part *found, failure *why) noexcept nogil:
     cdef c_bool had
     if not gate_enter():
-        return fail(why, TF_CANCELLED, b"%s: %s", url, GATE_CLOSED)
-    had = read_stream(url, codec, version, position, settings, found, next, waits, why)
+        return fail(why, TF_CANCELLED, b"%s: %s", stream.url, GATE_CLOSED)
+    had = read_stream(stream, found, why)
     gate_leave()
     return had
 
 
-cdef c_bool read_stream(
-    const char *url, const char *codec, char *version, const int64_t *position,
-    const op_settings *settings, op_part *found, int64_t *next, c_bool *waits, failure *why
-) noexcept with gil:
+cdef c_bool read_stream(op_stream *stream, op_part *found, failure *why) noexcept with gil:
     try:
-        answer = _read_stream(
-            url.decode(), codec.decode(), version.decode(), (position[0], position[1]),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.max_record_bytes,
-        )
-        waits[0] = answer is None
+        answer = _answers.read_stream(stream_request(stream))
+        stream.waits = answer is None
+        stream.ended = False
         if answer is None:
-            next[0], next[1] = position[0], position[1]
             return True
-        batch, held, after = answer
-        put_text(held, version, MAX_VERSION)
+        batch, version, position = answer
+        put_text(version, stream.version, MAX_VERSION)
         lend_batch(batch, found, why)
-        next[0], next[1] = after
+        stream.position[0], stream.position[1] = position
+        stream.ended = found.count == 0
         return True
     except BaseException as error:
         return fail_exception(why, error)
@@ -303,7 +302,7 @@ cdef void forget_streams() noexcept nogil:
 
 cdef void forget_here() noexcept with gil:
     try:
-        _forget_steps()
+        _answers.forget_steps()
     except BaseException:
         pass  # they are found by nobody who asks for a version
 
@@ -323,7 +322,7 @@ cdef c_bool inflate(
 ) noexcept with gil:
     try:
         data = PyBytes_FromStringAndSize(<const char *> stored.data, <Py_ssize_t> stored.size)
-        inflated = _inflate(data, codec.decode(), limit)
+        inflated = _answers.inflate(data, codec.decode(), limit)
         if inflated is None:
             return False
         lend(inflated, raw)
@@ -342,6 +341,6 @@ cdef c_bool is_whole_shard(const char *path) noexcept nogil:
 
 cdef c_bool ask_manifest(const char *path) noexcept with gil:
     try:
-        return _is_whole(path.decode())
+        return _answers.is_whole(path.decode())
     except BaseException:
         return False  # read_stream meets the same, and says it

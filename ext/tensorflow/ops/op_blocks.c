@@ -41,9 +41,10 @@ int64_t op_wanted_group(const op_request *asked, int64_t i) {
 
 /* ------------------------------------------------------------------------------------------------ */
 
-bool op_input_request(op_call *call, op_request *asked) {
+bool op_input_request(op_call *call, const op_settings *settings, op_request *asked) {
     const int64_t *table = NULL, *spans = NULL, bounds = op_input_columns(call, GROUPS);
     const TF_TString *files = NULL;
+    asked->settings = settings;
     asked->lanes = bounds - 1;
     if (!op_input_strings(call, FILES, &files, &asked->files) ||
         !op_input_rows(call, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
@@ -131,17 +132,28 @@ int64_t op_span_records(const op_request *asked, const op_span *span) {
     return span->take < left ? span->take : left;
 }
 
-int64_t op_file_blocks(const op_request *asked, int64_t block) {
-    int64_t file = asked->table[block].file, first = block, last = block;
-    while (first > 0 && asked->table[first - 1].file == file) first--;
-    while (last < asked->table_rows - 1 && asked->table[last + 1].file == file) last++;
-    return last - first + 1;
+/* The first row of a file, or where it would stand: rows are in the order of their files. */
+static int64_t first_row(const op_request *asked, int64_t file) {
+    int64_t low = 0, high = asked->table_rows;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (asked->table[middle].file < file)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int64_t file_blocks(const op_request *asked, int64_t file) {
+    return file == INT64_MAX ? 0 : first_row(asked, file + 1) - first_row(asked, file);
 }
 
 bool op_input_block(op_call *call, const op_request *asked, const op_span *span,
                     op_named_block *named) {
     const op_block_row *row = &asked->table[span->block];
     named->block = (op_block){
+        .settings = asked->settings,
         .url = named->url,
         .codec = named->codec,
         .version = named->version,
@@ -151,6 +163,7 @@ bool op_input_block(op_call *call, const op_request *asked, const op_span *span,
         .raw_stop = row->raw_stop,
         .records = row->records,
         .sums = row->sums,
+        .file_blocks = file_blocks(asked, row->file),
     };
     return op_input_text(call, FILES, row->file, named->url, sizeof named->url) &&
            op_input_text(call, CODECS, row->file, named->codec, sizeof named->codec) &&
@@ -197,10 +210,9 @@ static op_part slice(const op_part *whole, size_t skip, size_t take) {
 }
 
 /* With skip_corrupt it is read whole, since nobody knows which of its records are good. */
-static bool read_lent(const op_block *block, const op_settings *settings, const op_search *wanted,
-                      op_run *next, failure *why) {
-    bool whole = settings->skip_corrupt;
-    next->lent = op_lent_take(block, settings, whole ? block->records : (int64_t)wanted->take, why);
+static bool read_lent(const op_block *block, const op_search *wanted, op_run *next, failure *why) {
+    bool whole = block->settings->skip_corrupt;
+    next->lent = op_lent_take(block, whole ? block->records : (int64_t)wanted->take, why);
     if (next->lent == NULL) return false;
     next->found = slice(op_lent_records(next->lent), wanted->skip, wanted->take);
     const failure *damage = op_lent_damage(next->lent);
@@ -209,15 +221,14 @@ static bool read_lent(const op_block *block, const op_settings *settings, const 
     return false;
 }
 
-bool op_run_read(op_call *call, const op_request *asked, const op_span *span,
-                 const op_settings *settings, op_run *next) {
+bool op_run_read(op_call *call, const op_request *asked, const op_span *span, op_run *next) {
+    const op_settings *settings = asked->settings;
     op_named_block named;
     if (asked->lanes > 0 && span->take == 0) {
         next->idle = (size_t)span->skip;
         return true;
     }
     if (!op_input_block(call, asked, span, &named)) return false;
-    if (settings->skip_corrupt) named.block.file_blocks = op_file_blocks(asked, span->block);
     /* of a damaged block, nobody knows how many records it has */
     const int64_t take = settings->skip_corrupt ? span->take : op_span_records(asked, span);
     op_search wanted = {.url = named.url,
@@ -225,7 +236,7 @@ bool op_run_read(op_call *call, const op_request *asked, const op_span *span,
                         .skip = (size_t)span->skip,
                         .take = (size_t)take,
                         .verify = settings->verify,
-                        .limit = settings->max_record_bytes,
+                        .max_record_bytes = settings->max_record_bytes,
                         .size = (size_t)(named.block.raw_stop - named.block.raw_start),
                         .sums = {-1, -1}};
     /* of some of the records, nobody knows the sum */
@@ -235,7 +246,7 @@ bool op_run_read(op_call *call, const op_request *asked, const op_span *span,
     const bool alone = asked->lanes == 0 || wanted.take == (size_t)named.block.records;
     bool good = alone && op_is_raw_local(named.url, named.codec, settings)
                     ? read_local(&named.block, &wanted, &next->found, &call->why)
-                    : read_lent(&named.block, settings, &wanted, next, &call->why);
+                    : read_lent(&named.block, &wanted, next, &call->why);
     if (!good || settings->skip_corrupt || next->found.count == wanted.take) return good;
     return fail(&call->why, TF_DATA_LOSS,
                 "%s: the data ends inside a block: %zu of its records are missing (offset %" PRId64

@@ -8,7 +8,7 @@
 
 /* Which blocks a call of the block ops asks for. See `Blocks` in tfio_store/tf/dataset/spans.py. */
 
-enum { MAX_NAME = 4096, MAX_CODEC = 16, MARK_BITS = 32 };
+enum { MARK_BITS = 32 };
 
 /* The inputs that `op_input_request` reads, in this order. */
 #define REQUEST_INPUTS                                                                             \
@@ -27,8 +27,9 @@ typedef struct {
     int64_t block, skip, take;
 } op_span;
 
-/* The spans of the groups that are wanted. */
+/* The spans of the groups that are wanted, and how to read them. */
 typedef struct {
+    const op_settings *settings;
     const op_block_row *table;
     const op_span *spans;
     const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) … */
@@ -38,7 +39,7 @@ typedef struct {
     int64_t table_rows, span_rows, group_rows, wanted_rows, files;
 } op_request;
 
-bool op_input_request(op_call *call, op_request *asked);
+bool op_input_request(op_call *call, const op_settings *settings, op_request *asked);
 
 /* Whether a number does not have the mark of other files than those of the mark `now_there`. */
 bool op_check_mark(op_call *call, int64_t number, int64_t now_there);
@@ -86,16 +87,13 @@ typedef struct {
     char url[MAX_NAME], codec[MAX_CODEC], version[MAX_VERSION];
 } op_named_block;
 
-/* How many blocks the file of this one has, which stand together in the table. */
-int64_t op_file_blocks(const op_request *asked, int64_t block);
-
 bool op_input_block(op_call *call, const op_request *asked, const op_span *span,
                     op_named_block *named);
 
 /* --- blocks that are kept --------------------------------------------------------------------- */
 
-/* Blocks that Python fetches and decompresses, or that lie in raw local files, for the calls of the ops that each take some of their
- * records: fetched ahead, decompressed and checked once, and let go when the last record was taken.
+/* Blocks that Python fetches and decompresses, or that lie in raw local files, for the calls of the ops
+ * that each take some of their records: fetched ahead, decompressed and checked once, and let go when the last record was taken.
  * There is no other place where blocks are kept.
  *
  * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, and none
@@ -110,15 +108,14 @@ bool op_input_block(op_call *call, const op_request *asked, const op_span *span,
 typedef struct op_lent op_lent;
 
 /* Has the block fetched, unless it is or was. */
-void op_lent_begin(const op_block *block, const op_settings *settings);
+void op_lent_begin(const op_block *block);
 
 /* Has the block fetched as well, and waits a moment for it. False: it is still on its way. */
-bool op_lent_await(const op_block *block, const op_settings *settings);
+bool op_lent_await(const op_block *block);
 
 /* The block with all its records looked up, held until `op_lent_release`; `taking` of them are used up by
  * this. NULL: it could not be had. */
-op_lent *op_lent_take(const op_block *block, const op_settings *settings, int64_t taking,
-                      failure *why);
+op_lent *op_lent_take(const op_block *block, int64_t taking, failure *why);
 void op_lent_release(op_lent *block);
 
 /* Drops the blocks of no known version, and those that nobody came for; calls that hold one keep it. */
@@ -142,10 +139,9 @@ typedef struct {
     size_t idle;   /* turns that give nothing */
 } op_run;
 
-/* Reads a span of a group that was checked. False, with call->why, leaves the good records before the damage in
- * next->found. `next` must be zero. */
-bool op_run_read(op_call *call, const op_request *asked, const op_span *span,
-                 const op_settings *settings, op_run *next);
+/* Reads a span of a group that was checked. False, with call->why, leaves the good records before the
+ * damage in next->found. `next` must be zero. */
+bool op_run_read(op_call *call, const op_request *asked, const op_span *span, op_run *next);
 
 /* Idempotent. */
 void op_run_release(op_run *done);

@@ -193,6 +193,17 @@ bool op_output_records(op_call *call, int index, const op_records *records) {
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
+void *op_kernel_made(TF_OpKernelConstruction *context, TF_Status *status, void *kernel,
+                     void (*destroy)(void *kernel)) {
+    if (tf.GetCode(status) != TF_OK) {
+        tf.OpKernelConstruction_Failure(context, status);
+        destroy(kernel);
+        kernel = NULL;
+    }
+    tf.DeleteStatus(status);
+    return kernel;
+}
+
 void op_settings_delete(void *kernel) {
     op_settings *settings = kernel;
     if (settings != NULL) free(settings->options);
@@ -241,11 +252,5 @@ void *op_settings_new(TF_OpKernelConstruction *context) {
         settings->partial = flag_attribute(context, "partial", status);
         settings->max_record_bytes = op_size_attribute(context, "max_record_bytes", status);
     }
-    if (tf.GetCode(status) != TF_OK) {
-        tf.OpKernelConstruction_Failure(context, status);
-        op_settings_delete(settings);
-        settings = NULL;
-    }
-    tf.DeleteStatus(status);
-    return settings;
+    return op_kernel_made(context, status, settings, op_settings_delete);
 }

@@ -79,6 +79,10 @@ size_t op_type_size(TF_DataType type);
 void *op_settings_new(TF_OpKernelConstruction *context);
 void op_settings_delete(void *settings);
 
+/* A kernel that was filled; NULL, and a failed construction, if `status` is bad. It takes both. */
+void *op_kernel_made(TF_OpKernelConstruction *context, TF_Status *status, void *kernel,
+                     void (*destroy)(void *kernel));
+
 /* An attribute, NULL or 0 where `status` is or becomes bad. The text is to be freed, and ends in a NUL
  * behind its `length`. */
 char *op_text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,

@@ -140,6 +140,16 @@ bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why) {
     return find_all_keys(of) || fail(why, TF_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+void op_columns_attribute(op_columns *of, TF_OpKernelConstruction *context, TF_Status *status) {
+    size_t size = 0;
+    failure why = {TF_OK, ""};
+    char *text = op_text_attribute(context, "columns", &size, status);
+    if (tf.GetCode(status) != TF_OK)
+        free(text);
+    else if (!op_columns_parse(of, text, size, &why))
+        tf.SetStatus(status, why.code, why.message);
+}
+
 void op_columns_release(op_columns *of) {
     for (size_t i = 0; i < of->count; i++) free((void *)of->all[i].fallback);
     free(of->found.table);

@@ -61,6 +61,8 @@ typedef struct {
 
 /* Takes `text` over, of `size` bytes, whatever it answers. Needs `op_columns_release` in any case. */
 bool op_columns_parse(op_columns *of, char *text, size_t size, failure *why);
+/* The same of a kernel's attribute, unless `status` is bad. */
+void op_columns_attribute(op_columns *of, TF_OpKernelConstruction *context, TF_Status *status);
 void op_columns_release(op_columns *of);
 
 /* Outputs of a column, and which of them are its values. */

@@ -257,10 +257,10 @@ static void keep_records(op_held_picks *taken, const op_part *found, uint32_t nu
 }
 
 static void read_block_of(op_held_picks *taken, op_call *call, const op_request *asked,
-                          const op_settings *settings, uint32_t block) {
+                          uint32_t block) {
     const op_span whole = {block, 0, asked->table[block].records};
     op_run run = {0};
-    if (op_check_span(call, asked, &whole)) op_run_read(call, asked, &whole, settings, &run);
+    if (op_check_span(call, asked, &whole)) op_run_read(call, asked, &whole, &run);
     call->why.code = TF_OK; /* the records before the damage may be all that are picked */
     keep_records(taken, &run.found, block);
     op_run_release(&run);
@@ -270,27 +270,26 @@ static int64_t block_bytes(const op_request *asked, uint32_t block) {
     return asked->table[block].raw_stop - asked->table[block].raw_start;
 }
 
-static void begin(op_call *call, const op_request *asked, const op_settings *settings,
-                  uint32_t block) {
+static void begin(op_call *call, const op_request *asked, uint32_t block) {
     const op_span whole = {block, 0, asked->table[block].records};
     op_named_block named;
     if (op_check_span(call, asked, &whole) && op_input_block(call, asked, &whole, &named) &&
-        !op_is_raw_local(named.url, named.codec, settings))
-        op_lent_begin(&named.block, settings);
+        !op_is_raw_local(named.url, named.codec, asked->settings))
+        op_lent_begin(&named.block);
     call->why.code = TF_OK; /* reading meets the same, and says it */
 }
 
 /* Reads the blocks that nobody else reads; the stores are asked for some of them ahead. */
 static void read_blocks_of(op_held_picks *taken, op_call *call, const op_request *asked,
-                           const op_settings *settings, const uint32_t *mine, size_t count) {
+                           const uint32_t *mine, size_t count) {
     size_t begun = 0;
     int64_t ahead = 0;
     for (size_t i = 0; i < count; i++) {
         for (; begun < count && (begun <= i || ahead < BEGUN_AHEAD); begun++) {
-            if (begun > i) begin(call, asked, settings, mine[begun]);
+            if (begun > i) begin(call, asked, mine[begun]);
             ahead += block_bytes(asked, mine[begun]);
         }
-        read_block_of(taken, call, asked, settings, mine[i]);
+        read_block_of(taken, call, asked, mine[i]);
         ahead -= block_bytes(asked, mine[i]);
     }
 }
@@ -376,14 +375,14 @@ static void find_records(op_held_picks *taken) {
 
 /* Records behind damage; or somebody had them before, as who restores an iterator twice. */
 static bool read_gone(op_held_picks *taken, op_call *call, const op_request *asked,
-                      const op_settings *settings, const int64_t *picks, size_t gone) {
+                      const int64_t *picks, size_t gone) {
     taken->again = calloc(gone, sizeof *taken->again);
     if (taken->again == NULL) return fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     for (size_t i = 0; i < taken->count; i++) {
         if (taken->slots[i] != NULL) continue;
         const op_span alone = {picks[i] >> 32, picks[i] & UINT32_MAX, 1};
         op_run *run = &taken->again[taken->agains++];
-        if (!op_check_span(call, asked, &alone) || !op_run_read(call, asked, &alone, settings, run))
+        if (!op_check_span(call, asked, &alone) || !op_run_read(call, asked, &alone, run))
             return false;
         if (run->found.count != 1)
             return fail(&call->why, TF_DATA_LOSS, "block %" PRId64 " has fewer records than it had",
@@ -394,9 +393,8 @@ static bool read_gone(op_held_picks *taken, op_call *call, const op_request *ask
     return true;
 }
 
-op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked,
-                            const op_settings *settings, int64_t epoch, const int64_t *picks,
-                            size_t count) {
+op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked, int64_t epoch,
+                            const int64_t *picks, size_t count) {
     held_epoch *surplus = NULL;
     if (!check_picks(call, asked, picks, count)) return NULL;
     op_held_picks *taken = picks_new(all, count);
@@ -410,12 +408,12 @@ op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked
         epoch_delete(surplus);
     }
     if (taken != NULL && taken->epoch != NULL) {
-        read_blocks_of(taken, call, asked, settings, mine, claimed);
+        read_blocks_of(taken, call, asked, mine, claimed);
         pthread_mutex_lock(&all->lock);
         gone = take_records(taken, picks);
         pthread_mutex_unlock(&all->lock);
         find_records(taken);
-        if (gone > 0) read_gone(taken, call, asked, settings, picks, gone);
+        if (gone > 0) read_gone(taken, call, asked, picks, gone);
     } else {
         fail(&call->why, TF_RESOURCE_EXHAUSTED, "out of memory");
     }

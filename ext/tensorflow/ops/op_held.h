@@ -24,9 +24,8 @@ typedef struct op_held_picks op_held_picks;
 
 /* The records, held until `op_held_give`. NULL, with call->why: one of them could not be had. No record is
  * picked twice in one `epoch`. */
-op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked,
-                            const op_settings *settings, int64_t epoch, const int64_t *picks,
-                            size_t count);
+op_held_picks *op_held_take(op_held *all, op_call *call, const op_request *asked, int64_t epoch,
+                            const int64_t *picks, size_t count);
 
 /* Their bytes, in the order in which they were picked. */
 const ex_bytes *op_held_records(const op_held_picks *taken);

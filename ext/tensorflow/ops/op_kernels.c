@@ -39,11 +39,11 @@ typedef struct {
     const char *inputs[MAX_INPUTS];
     const char *outputs[MAX_OUTPUTS];
     const char *attributes[MAX_ATTRIBUTES];
-    void (*infer)(TF_ShapeInferenceContext *context, TF_Status *status);
-    void *(*create)(TF_OpKernelConstruction *context);
+    void (*infer)(TF_ShapeInferenceContext *context, TF_Status *status); /* NULL: unknown shapes */
+    void *(*create)(TF_OpKernelConstruction *context); /* NULL: the kernel holds nothing */
     void (*compute)(void *kernel, TF_OpKernelContext *context);
     void (*destroy)(void *kernel);
-} op_definition;
+} definition;
 
 /* A kernel is made when an iterator is, in whatever process that runs. */
 static void *reader_new(TF_OpKernelConstruction *context) {
@@ -63,15 +63,16 @@ static void *nothing_new(TF_OpKernelConstruction *context) {
 
 static void nothing_delete(void *kernel) { (void)kernel; }
 
+#define COLUMNS_ATTRIBUTES "columns: string", "Tout: list(type)"
+#define BATCH_ATTRIBUTES SETTINGS_ATTRIBUTES, "batch_size: int", COLUMNS_ATTRIBUTES
 #define STREAM_INPUTS "files: string", "codecs: string", "version: string", "position: int64"
 
-static const op_definition OPS[] = {
+static const definition OPS[] = {
     {
         .name = "TfioStoreReadBlocks",
         .inputs = {REQUEST_INPUTS, "seed: int64"},
         .outputs = {"records: string", "error: string"},
         .attributes = {SETTINGS_ATTRIBUTES},
-        .infer = infer_unknown,
         .create = reader_new,
         .compute = op_read_blocks,
         .destroy = op_settings_delete,
@@ -80,9 +81,7 @@ static const op_definition OPS[] = {
         .name = "TfioStoreReadExamples",
         .inputs = {REQUEST_INPUTS},
         .outputs = {"values: Tout"},
-        .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string",
-                       "Tout: list(type)"},
-        .infer = infer_unknown,
+        .attributes = {BATCH_ATTRIBUTES},
         .create = op_examples_new,
         .compute = op_read_examples,
         .destroy = op_examples_delete,
@@ -91,25 +90,18 @@ static const op_definition OPS[] = {
         .name = "TfioStoreWindowRows",
         .inputs = {"window: int64", "seed: int64", "sizes: int64"},
         .outputs = {"rows: int64"},
-        .infer = infer_unknown,
-        .create = nothing_new,
         .compute = op_window_rows,
-        .destroy = nothing_delete,
     },
     {
         .name = "TfioStoreBeginEpoch",
         .inputs = {"names: string", "all_names: string", "seeds: int64", "key: int64"},
         .outputs = {"epoch: int64"},
-        .infer = infer_unknown,
-        .create = nothing_new,
         .compute = op_begin_epoch,
-        .destroy = nothing_delete,
     },
     {
         .name = "TfioStorePickRecords",
         .inputs = {"batch: int64", "epoch: int64", "table: int64", "spans: int64", "sizes: int64"},
         .outputs = {"wanted: int64", "fresh: int64"},
-        .infer = infer_unknown,
         .create = op_pick_new,
         .compute = op_pick_records,
         .destroy = op_pick_delete,
@@ -118,9 +110,7 @@ static const op_definition OPS[] = {
         .name = "TfioStoreReadPicked",
         .inputs = {REQUEST_INPUTS},
         .outputs = {"values: Tout"},
-        .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string",
-                       "Tout: list(type)"},
-        .infer = infer_unknown,
+        .attributes = {BATCH_ATTRIBUTES},
         .create = op_examples_new,
         .compute = op_read_picked,
         .destroy = op_examples_delete,
@@ -130,7 +120,6 @@ static const op_definition OPS[] = {
         .inputs = {REQUEST_INPUTS},
         .outputs = {"wanted_out: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
-        .infer = infer_unknown,
         .create = op_settings_new,
         .compute = op_begin_blocks,
         .destroy = op_settings_delete,
@@ -150,7 +139,6 @@ static const op_definition OPS[] = {
         .inputs = {STREAM_INPUTS},
         .outputs = {"records: string", "version_out: string", "next: int64", "error: string"},
         .attributes = {SETTINGS_ATTRIBUTES},
-        .infer = infer_unknown,
         .create = stream_new,
         .compute = op_read_stream,
         .destroy = op_settings_delete,
@@ -160,7 +148,6 @@ static const op_definition OPS[] = {
         .inputs = {STREAM_INPUTS, "least: int64", "shown: string"},
         .outputs = {"pack: uint8", "version_out: string", "next: int64", "error: string"},
         .attributes = {SETTINGS_ATTRIBUTES},
-        .infer = infer_unknown,
         .create = stream_new,
         .compute = op_pack_stream,
         .destroy = op_settings_delete,
@@ -169,17 +156,13 @@ static const op_definition OPS[] = {
         .name = "TfioStoreCutPack",
         .inputs = {"left: uint8", "pack: uint8", "sizes: int64"},
         .outputs = {"left_out: uint8", "cuts: int64"},
-        .infer = infer_unknown,
-        .create = nothing_new,
         .compute = op_cut_pack,
-        .destroy = nothing_delete,
     },
     {
         .name = "TfioStoreReadPack",
         .inputs = {"left: uint8", "pack: uint8", "cut: int64"},
         .outputs = {"values: Tout"},
-        .attributes = {"columns: string", "Tout: list(type)"},
-        .infer = infer_unknown,
+        .attributes = {COLUMNS_ATTRIBUTES},
         .create = op_pack_new,
         .compute = op_read_pack,
         .destroy = op_pack_delete,
@@ -188,23 +171,18 @@ static const op_definition OPS[] = {
         .name = "TfioStorePlainCodec",
         .inputs = {"files: string", "codec: string"},
         .outputs = {"plain: string", "other: bool"},
-        .infer = infer_unknown,
-        .create = nothing_new,
         .compute = op_plain_codec,
-        .destroy = nothing_delete,
     },
     {
         .name = "TfioStoreRaise",
         .inputs = {"error: string", "later: string"},
         .outputs = {"error_out: string"},
         .infer = infer_scalar,
-        .create = nothing_new,
         .compute = raise_error,
-        .destroy = nothing_delete,
     },
 };
 
-static void register_op(const op_definition *each, TF_Status *status) {
+static void register_op(const definition *each, TF_Status *status) {
     TF_OpDefinitionBuilder *builder = tf.NewOpDefinitionBuilder(each->name);
     for (int i = 0; i < MAX_INPUTS && each->inputs[i] != NULL; i++)
         tf.OpDefinitionBuilderAddInput(builder, each->inputs[i]);
@@ -212,11 +190,13 @@ static void register_op(const op_definition *each, TF_Status *status) {
         tf.OpDefinitionBuilderAddOutput(builder, each->outputs[i]);
     for (int i = 0; i < MAX_ATTRIBUTES && each->attributes[i] != NULL; i++)
         tf.OpDefinitionBuilderAddAttr(builder, each->attributes[i]);
-    tf.OpDefinitionBuilderSetShapeInferenceFunction(builder, each->infer);
+    tf.OpDefinitionBuilderSetShapeInferenceFunction(builder,
+                                                    each->infer ? each->infer : infer_unknown);
     tf.RegisterOpDefinition(builder, status);
     if (tf.GetCode(status) != TF_OK) return;
     TF_KernelBuilder *kernel =
-        tf.NewKernelBuilder(each->name, "CPU", each->create, each->compute, each->destroy);
+        tf.NewKernelBuilder(each->name, "CPU", each->create ? each->create : nothing_new,
+                            each->compute, each->create ? each->destroy : nothing_delete);
     tf.RegisterKernelBuilder(each->name, kernel, status);
 }
 

@@ -14,7 +14,7 @@ struct op_lent {
     int64_t start, stop;
     op_sums sums;
     bool verify, skip_corrupt;
-    uint64_t limit;
+    uint64_t max_record_bytes;
 
     lent_state state;
     void *fetch; /* BEGUN: on its way in Python */
@@ -53,7 +53,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-static uint64_t hash_of(const op_block *block, const op_settings *settings) {
+static uint64_t hash_of(const op_block *block) {
+    const op_settings *settings = block->settings;
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, block->url, strlen(block->url));
     hash = hash_bytes(hash, block->version, strlen(block->version));
     hash = hash_bytes(hash, &block->start, sizeof block->start);
@@ -61,26 +62,25 @@ static uint64_t hash_of(const op_block *block, const op_settings *settings) {
     return hash_bytes(hash, settings->options, strlen(settings->options));
 }
 
-static bool is_same(const op_lent *known, uint64_t hash, const op_block *block,
-                    const op_settings *settings) {
-    return known->hash == hash && known->start == block->start && known->stop == block->stop &&
-           known->sums.before == block->sums.before && known->sums.behind == block->sums.behind &&
-           known->verify == settings->verify && known->limit == settings->max_record_bytes &&
+/* What a call asks for. The hash is made before the lock is taken. */
+typedef struct {
+    const op_block *block;
+    uint64_t hash;
+} lent_wish;
+
+static bool is_same(const op_lent *known, const lent_wish *wish) {
+    const op_block *block = wish->block;
+    const op_settings *settings = block->settings;
+    return known->hash == wish->hash && known->start == block->start &&
+           known->stop == block->stop && known->sums.before == block->sums.before &&
+           known->sums.behind == block->sums.behind && known->verify == settings->verify &&
+           known->max_record_bytes == settings->max_record_bytes &&
            known->skip_corrupt == settings->skip_corrupt && strcmp(known->url, block->url) == 0 &&
            strcmp(known->version, block->version) == 0 &&
            strcmp(known->options, settings->options) == 0;
 }
 
-/* What a call asks for. The hash is made before the lock is taken. */
-typedef struct {
-    const op_block *block;
-    const op_settings *settings;
-    uint64_t hash;
-} lent_wish;
-
-static lent_wish wish_of(const op_block *block, const op_settings *settings) {
-    return (lent_wish){block, settings, hash_of(block, settings)};
-}
+static lent_wish wish_of(const op_block *block) { return (lent_wish){block, hash_of(block)}; }
 
 /* --- the list, under the lock ------------------------------------------------------------------- */
 
@@ -138,8 +138,7 @@ static void make_room(time_t moment, op_lent **unused) {
 
 static op_lent *find(const lent_wish *wish, op_lent **unused) {
     op_lent *known = buckets[wish->hash % BUCKETS];
-    while (known != NULL && !is_same(known, wish->hash, wish->block, wish->settings))
-        known = known->next;
+    while (known != NULL && !is_same(known, wish)) known = known->next;
     if (known != NULL && now() - known->used >= LENT_SECONDS) {
         forget(known, unused);
         known = NULL;
@@ -149,7 +148,7 @@ static op_lent *find(const lent_wish *wish, op_lent **unused) {
 
 static op_lent *add(const lent_wish *wish, op_lent **unused) {
     const op_block *block = wish->block;
-    const op_settings *settings = wish->settings;
+    const op_settings *settings = block->settings;
     op_lent *added = calloc(1, sizeof *added);
     if (added == NULL) return NULL;
     added->hash = wish->hash;
@@ -161,7 +160,7 @@ static op_lent *add(const lent_wish *wish, op_lent **unused) {
     added->sums = block->sums;
     added->verify = settings->verify;
     added->skip_corrupt = settings->skip_corrupt;
-    added->limit = settings->max_record_bytes;
+    added->max_record_bytes = settings->max_record_bytes;
     added->left = block->records;
     added->nbytes = (size_t)(block->raw_stop - block->raw_start);
     added->used = now();
@@ -178,9 +177,9 @@ static op_lent *add(const lent_wish *wish, op_lent **unused) {
 
 /* --- the calls ---------------------------------------------------------------------------------- */
 
-void op_lent_begin(const op_block *asked, const op_settings *settings) {
+void op_lent_begin(const op_block *asked) {
     op_lent *unused = NULL, *added = NULL;
-    const lent_wish wish = wish_of(asked, settings);
+    const lent_wish wish = wish_of(asked);
     pthread_mutex_lock(&lock);
     if (find(&wish, &unused) == NULL) added = add(&wish, &unused);
     if (added != NULL) {
@@ -190,7 +189,7 @@ void op_lent_begin(const op_block *asked, const op_settings *settings) {
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
     if (added == NULL) return;
-    void *fetch = op_python.begin_block(asked, settings);
+    void *fetch = op_python.begin_block(asked);
     pthread_mutex_lock(&lock);
     added->fetch = fetch;
     added->state = fetch != NULL ? BEGUN : NEW;
@@ -225,10 +224,10 @@ static void wait_a_moment(op_lent *block) {
     block->used = now();
 }
 
-bool op_lent_await(const op_block *asked, const op_settings *settings) {
+bool op_lent_await(const op_block *asked) {
     op_lent *unused = NULL;
-    const lent_wish wish = wish_of(asked, settings);
-    op_lent_begin(asked, settings); /* for it may have been let go */
+    const lent_wish wish = wish_of(asked);
+    op_lent_begin(asked); /* for it may have been let go */
     pthread_mutex_lock(&lock);
     op_lent *block = find(&wish, &unused);
     bool here = block == NULL || !is_coming(block) || block->here;
@@ -256,7 +255,8 @@ static bool load_local(const op_block *asked, op_chunk *bytes, failure *why) {
 }
 
 /* Fetches the block and looks its records up; one thread does, the others wait. */
-static void load(op_lent *block, const op_block *asked, const op_settings *settings, void *fetch) {
+static void load(op_lent *block, const op_block *asked, void *fetch) {
+    const op_settings *settings = asked->settings;
     op_part found = {0};
     failure why = {TF_OK, ""};
     op_search all = {.url = asked->url,
@@ -264,12 +264,12 @@ static void load(op_lent *block, const op_block *asked, const op_settings *setti
                      .take = (size_t)asked->records,
                      .whole = true,
                      .verify = settings->verify,
-                     .limit = settings->max_record_bytes,
+                     .max_record_bytes = settings->max_record_bytes,
                      .size = (size_t)(asked->raw_stop - asked->raw_start),
                      .sums = asked->sums};
     bool had = op_is_raw_local(asked->url, asked->codec, settings)
                    ? load_local(asked, &found.bytes, &why)
-                   : op_python.read_block(asked, settings, fetch, &found, &why);
+                   : op_python.read_block(asked, fetch, &found, &why);
     if (had && !settings->skip_corrupt) op_part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);
     block->found = found;
@@ -292,26 +292,25 @@ static op_lent *claim(const lent_wish *wish, int64_t taking, op_lent **unused) {
 }
 
 /* With the lock, which is let go meanwhile. */
-static void wait_loaded(op_lent *block, const op_block *asked, const op_settings *settings) {
+static void wait_loaded(op_lent *block, const op_block *asked) {
     while (block->state == BEGINNING) pthread_cond_wait(&changed, &lock);
     if (block->state == NEW || block->state == BEGUN) {
         void *fetch = block->fetch;
         block->fetch = NULL;
         block->state = LOADING;
         pthread_mutex_unlock(&lock);
-        load(block, asked, settings, fetch);
+        load(block, asked, fetch);
         pthread_mutex_lock(&lock);
     }
     while (block->state == LOADING) pthread_cond_wait(&changed, &lock);
 }
 
-op_lent *op_lent_take(const op_block *asked, const op_settings *settings, int64_t taking,
-                      failure *why) {
+op_lent *op_lent_take(const op_block *asked, int64_t taking, failure *why) {
     op_lent *unused = NULL;
-    const lent_wish wish = wish_of(asked, settings);
+    const lent_wish wish = wish_of(asked);
     pthread_mutex_lock(&lock);
     op_lent *block = claim(&wish, taking, &unused);
-    if (block != NULL) wait_loaded(block, asked, settings);
+    if (block != NULL) wait_loaded(block, asked);
     bool had = block != NULL && block->state == LOADED;
     if (block != NULL && !had && is_listed(block))
         forget(block, &unused); /* the next to ask tries again */

@@ -263,23 +263,11 @@ void op_pack_delete(void *kernel) {
 void *op_pack_new(TF_OpKernelConstruction *context) {
     TF_Status *status = tf.NewStatus();
     op_columns *columns = calloc(1, sizeof *columns);
-    failure why = {TF_OK, ""};
-    size_t size = 0;
-    char *text = op_text_attribute(context, "columns", &size, status);
-    if (tf.GetCode(status) != TF_OK)
-        free(text);
-    else if (columns == NULL)
-        fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (columns == NULL)
+        tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     else
-        op_columns_parse(columns, text, size, &why);
-    if (why.code != TF_OK) tf.SetStatus(status, why.code, why.message);
-    if (tf.GetCode(status) != TF_OK) {
-        tf.OpKernelConstruction_Failure(context, status);
-        op_pack_delete(columns);
-        columns = NULL;
-    }
-    tf.DeleteStatus(status);
-    return columns;
+        op_columns_attribute(columns, context, status);
+    return op_kernel_made(context, status, columns, op_pack_delete);
 }
 
 /* --- the op ------------------------------------------------------------------------------------- */

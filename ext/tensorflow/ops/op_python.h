@@ -1,14 +1,20 @@
-/* Python's side of the ops: fetches and decompresses what is not a raw local file. All of it may be
- * called by any thread, without the GIL.
+/* What the ops ask of Python, on one page. They read raw local files by themselves. For everything else
+ * they call the functions of `op_python`. _ops.pxi declares the same as this page. It hands the two
+ * messages on as a BlockRequest or a StreamRequest of tfio_store/tf/dataset/requests.py, and
+ * tfio_store/tf/dataset/runtime.py answers them.
  *
- * TensorFlow can't interrupt a call of an op. Who drops an iterator waits until the call that runs has
- * ended, perhaps in the middle of a garbage collection. So no call waits for a store: what has not come
- * in a moment is asked for again, by another call. */
+ * Any thread may call these functions, without the GIL. TensorFlow can't interrupt a call of an op: who
+ * drops an iterator waits until the call that runs has ended, perhaps in the middle of a garbage
+ * collection. So no call waits for a store: what has not come in a moment is asked for again, by another
+ * call. */
 #ifndef TFIO_STORE_OP_PYTHON_H
 #define TFIO_STORE_OP_PYTHON_H
 
 #include "tensorflow/ops/op_records.h"
 
+enum { MAX_NAME = 4096, MAX_CODEC = 16, MAX_VERSION = 1024 };
+
+/* How files are reached and read: the attributes of the ops. */
 typedef struct {
     char *options; /* JSON: storage options and the like, for Python's eyes */
     bool verify;
@@ -17,37 +23,43 @@ typedef struct {
     uint64_t max_record_bytes;
 } op_settings;
 
-enum { MAX_VERSION = 1024 };
-
+/* These bytes of one block. */
 typedef struct {
+    const op_settings *settings;
     const char *url;
-    const char *codec;
-    const char *version;         /* which these must be bytes of; "": nobody knows */
-    int64_t start, stop;         /* stored bytes */
+    const char *codec;           /* "": none */
+    const char *version;         /* of the file, which the bytes must be of; "": nobody knows it */
+    int64_t start, stop;         /* bytes, as they are stored */
     int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
     int64_t records;
     op_sums sums;
-    int64_t file_blocks; /* with skip_corrupt: how many blocks the file has */
+    int64_t file_blocks; /* how many blocks the file has */
 } op_block;
 
+/* The next records of one file: where reading stands. */
 typedef struct {
-    /* Begins to fetch and decompress the block. The answer is for read_block or drop_fetch, once.
-     * NULL: it could not be begun, and read_block will tell why. */
-    void *(*begin_block)(const op_block *block, const op_settings *settings);
+    const op_settings *settings;
+    char url[MAX_NAME];
+    char codec[MAX_CODEC];     /* may be "auto" */
+    char version[MAX_VERSION]; /* which is read; "": any, and then the one that is found */
+    int64_t
+        position[2]; /* records before it; its byte in a raw stream, or -1 where nobody knows one */
+    bool ended;      /* there are no more */
+    bool waits;      /* they are on their way: ask again */
+} op_stream;
+
+typedef struct {
+    /* Begins to fetch and decompress a block. The answer is for read_block or drop_fetch, once. NULL: it
+     * could not be begun, and read_block will say why. */
+    void *(*begin_block)(const op_block *block);
     void (*drop_fetch)(void *fetch);
     /* Waits a moment for what begin_block has begun. False: it is still on its way. */
     bool (*await_fetch)(void *fetch);
     /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records.
      * `fetch` may be NULL. */
-    bool (*read_block)(const op_block *block, const op_settings *settings, void *fetch,
-                       op_part *found, failure *why);
-    /* The next records from `position` on; `next` is the position behind them. No records and no
-     * failure: the stream has ended, or `*waits` says that they are still on their way. A position is (records, offset): how many records lie before
-     * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. `version`,
-     * of MAX_VERSION bytes, is which the records must be of; "" becomes the one that is found. */
-    bool (*read_stream)(const char *url, const char *codec, char *version,
-                        const int64_t position[2], const op_settings *settings, op_part *found,
-                        int64_t next[2], bool *waits, failure *why);
+    bool (*read_block)(const op_block *block, void *fetch, op_part *found, failure *why);
+    /* The next records of a stream, which then stands behind them. */
+    bool (*read_stream)(op_stream *from, op_part *found, failure *why);
     /* A new iterator does not go on with what an earlier one waits for, where nobody knows the version. */
     void (*forget_steps)(void);
     /* What the `stored` bytes of a whole file inflate to, if that is at most `limit` bytes and nothing is

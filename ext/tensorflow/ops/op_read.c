@@ -18,7 +18,6 @@ enum { ATTEMPT = REQUEST_INPUT_COUNT, AWAIT_INPUT_COUNT };
 /* --- all spans ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const op_settings *settings;
     size_t lanes;
     size_t *bounds; /* of the lanes, in `runs` */
     op_run *runs;
@@ -61,9 +60,7 @@ static bool reading_begin(op_call *call, const op_request *asked, blocks_reading
 static bool read_spans(op_call *call, const op_request *asked, blocks_reading *all, int64_t first,
                        int64_t last) {
     for (int64_t s = first; s < last; s++)
-        if (!op_run_read(call, asked, &asked->spans[s], all->settings,
-                         &all->runs[all->run_count++]))
-            return false;
+        if (!op_run_read(call, asked, &asked->spans[s], &all->runs[all->run_count++])) return false;
     return true;
 }
 
@@ -76,7 +73,7 @@ static bool read_lanes(op_call *call, const op_request *asked, blocks_reading *a
         const int64_t *bounds = op_group_lanes(asked, group, &lanes);
         for (size_t lane = 0; lane < lanes && !all->broken[lane]; lane++) {
             if (!read_spans(call, asked, all, bounds[lane], bounds[lane + 1])) {
-                if (!all->settings->partial) return false;
+                if (!asked->settings->partial) return false;
                 all->broken[lane] = true;
                 all->why[lane] = call->why;
                 call->why.code = TF_OK;
@@ -110,7 +107,6 @@ static void output_read(op_call *call, op_records *records, const int64_t *seed,
 /* --- span by span ------------------------------------------------------------------------------- */
 
 typedef struct {
-    const op_settings *settings;
     int64_t expected; /* records that have still to come */
     bool raw;         /* all of them lie in local files, which are as long as their blocks claim */
     TF_TString *strings; /* from the next record on */
@@ -120,14 +116,14 @@ static bool expect_span(op_call *call, const op_request *asked, const op_span *s
     spans_copying *all = state;
     op_named_block named;
     if (!op_input_block(call, asked, span, &named)) return false;
-    all->raw = all->raw && op_is_raw_local(named.url, named.codec, all->settings);
+    all->raw = all->raw && op_is_raw_local(named.url, named.codec, asked->settings);
     return op_add_claim(call, &all->expected, op_span_records(asked, span));
 }
 
 static bool copy_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
     spans_copying *all = state;
     op_run next = {0};
-    const bool good = op_run_read(call, asked, span, all->settings, &next);
+    const bool good = op_run_read(call, asked, span, &next);
     const bool fits = good && next.found.count <= (size_t)all->expected;
     if (fits) {
         op_part_copy(&next.found, all->strings);
@@ -141,9 +137,9 @@ static bool copy_span(op_call *call, const op_request *asked, const op_span *spa
 /* Where all or nothing is wanted of raw local files, in the order of the spans, each span is copied
  * while it lies in the processor's cache, and the next one is read into the same memory. False: it is
  * not so, and nothing was done. */
-static bool copy_spans(op_call *call, const op_request *asked, const int64_t *seed,
-                       const op_settings *settings) {
-    spans_copying all = {.settings = settings, .raw = true};
+static bool copy_spans(op_call *call, const op_request *asked, const int64_t *seed) {
+    const op_settings *settings = asked->settings;
+    spans_copying all = {.raw = true};
     failure none;
     none.code = TF_OK;
     if (asked->lanes > 0 || settings->partial || settings->skip_corrupt || seed != NULL)
@@ -161,14 +157,14 @@ static bool copy_spans(op_call *call, const op_request *asked, const int64_t *se
 void op_read_blocks(void *kernel, TF_OpKernelContext *context) {
     op_call call;
     op_request asked;
-    blocks_reading all = {.settings = kernel};
+    blocks_reading all = {0};
     const int64_t *seed = NULL;
     failure late;
     late.code = TF_OK;
-    if (op_call_begin(&call, context, READ_INPUT_COUNT) && op_input_request(&call, &asked) &&
-        op_input_option(&call, SEED_INPUT, &seed) &&
-        op_check_marks(&call, &asked, asked.wanted_rows) &&
-        !copy_spans(&call, &asked, seed, kernel) && reading_begin(&call, &asked, &all)) {
+    if (op_call_begin(&call, context, READ_INPUT_COUNT) &&
+        op_input_request(&call, kernel, &asked) && op_input_option(&call, SEED_INPUT, &seed) &&
+        op_check_marks(&call, &asked, asked.wanted_rows) && !copy_spans(&call, &asked, seed) &&
+        reading_begin(&call, &asked, &all)) {
         op_records *records = read_all(&call, &asked, &all, &late);
         if (call.why.code == TF_OK) output_read(&call, records, seed, &late);
         op_records_delete(records);
@@ -180,19 +176,20 @@ void op_read_blocks(void *kernel, TF_OpKernelContext *context) {
 /* --- begin -------------------------------------------------------------------------------------- */
 
 static bool begin_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
-    const op_settings *settings = state;
+    (void)state;
     op_named_block named;
     if (!op_input_block(call, asked, span, &named)) return false;
-    if (!op_is_raw_local(named.url, named.codec, settings)) op_lent_begin(&named.block, settings);
+    if (!op_is_raw_local(named.url, named.codec, asked->settings)) op_lent_begin(&named.block);
     return true;
 }
 
 void op_begin_blocks(void *kernel, TF_OpKernelContext *context) {
     op_call call;
     op_request asked;
-    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) && op_input_request(&call, &asked) &&
+    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) &&
+        op_input_request(&call, kernel, &asked) &&
         op_check_marks(&call, &asked, asked.wanted_rows) &&
-        op_each_span(&call, &asked, begin_span, kernel)) {
+        op_each_span(&call, &asked, begin_span, NULL)) {
         bool scalar = op_input_is_scalar(&call, WANTED);
         int64_t *same = op_output_numbers(&call, 0, scalar ? -1 : asked.wanted_rows);
         if (same != NULL) memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
@@ -203,21 +200,21 @@ void op_begin_blocks(void *kernel, TF_OpKernelContext *context) {
 /* --- await -------------------------------------------------------------------------------------- */
 
 static bool await_span(op_call *call, const op_request *asked, const op_span *span, void *state) {
-    const op_settings *settings = state;
+    (void)state;
     op_named_block named;
     if (!op_input_block(call, asked, span, &named)) return false;
-    return op_is_raw_local(named.url, named.codec, settings) ||
-           op_lent_await(&named.block, settings);
+    return op_is_raw_local(named.url, named.codec, asked->settings) || op_lent_await(&named.block);
 }
 
 void op_await_blocks(void *kernel, TF_OpKernelContext *context) {
     op_call call;
     op_request asked;
     const int64_t *attempt = NULL;
-    if (op_call_begin(&call, context, AWAIT_INPUT_COUNT) && op_input_request(&call, &asked) &&
+    if (op_call_begin(&call, context, AWAIT_INPUT_COUNT) &&
+        op_input_request(&call, kernel, &asked) &&
         op_check_marks(&call, &asked, asked.wanted_rows) &&
         op_input_numbers(&call, ATTEMPT, 1, &attempt)) {
-        const bool here = op_each_span(&call, &asked, await_span, kernel);
+        const bool here = op_each_span(&call, &asked, await_span, NULL);
         int64_t *again = call.why.code == TF_OK ? op_output_numbers(&call, 0, -1) : NULL;
         if (again != NULL) *again = here ? -1 : (int64_t)(((uint64_t)attempt[0] + 1) & INT64_MAX);
     }
@@ -233,8 +230,6 @@ void op_await_blocks(void *kernel, TF_OpKernelContext *context) {
  * group is a window, its records are shuffled by the seed, and the batch is the n-th run of `batch_size`
  * records of it. A negative group is the end: OUT_OF_RANGE.
  */
-
-enum { GROUP, BATCH, SEED, WANTED_COUNT };
 
 typedef struct {
     op_settings *settings;
@@ -258,21 +253,18 @@ void op_examples_delete(void *kernel) {
 
 static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
                           TF_Status *status) {
-    size_t size = 0;
-    failure why = {TF_OK, ""};
     of->shared = op_windows_new();
     of->held = op_held_new();
     of->batch_size = (int64_t)op_size_attribute(context, "batch_size", status);
-    char *text = op_text_attribute(context, "columns", &size, status);
+    op_columns_attribute(&of->columns, context, status);
     if (tf.GetCode(status) != TF_OK) return;
     if (of->shared == NULL || of->held == NULL)
-        fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
+        tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     else if (of->batch_size < 1)
-        fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
+        tf.SetStatus(status, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
     else if (of->settings->skip_corrupt) /* then nobody knows which records a batch has */
-        fail(&why, TF_INVALID_ARGUMENT, "skip_corrupt is not for batches of known records");
-    if (!op_columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
-        tf.SetStatus(status, why.code, why.message);
+        tf.SetStatus(status, TF_INVALID_ARGUMENT,
+                     "skip_corrupt is not for batches of known records");
 }
 
 void *op_examples_new(TF_OpKernelConstruction *context) {
@@ -288,13 +280,7 @@ void *op_examples_new(TF_OpKernelConstruction *context) {
         op_settings_delete(settings);
         tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     }
-    if (tf.GetCode(status) != TF_OK) {
-        tf.OpKernelConstruction_Failure(context, status);
-        op_examples_delete(of);
-        of = NULL;
-    }
-    tf.DeleteStatus(status);
-    return of;
+    return op_kernel_made(context, status, of, op_examples_delete);
 }
 
 /* --- outputs ------------------------------------------------------------------------------------ */
@@ -334,16 +320,17 @@ static void output_batch(op_call *call, const examples_kernel *of, const op_requ
 /* --- the op ------------------------------------------------------------------------------------- */
 
 static void read_group(op_call *call, const examples_kernel *of, const op_request *asked) {
-    op_window *whole = op_window_new(call, asked, op_wanted_group(asked, GROUP));
+    op_window *whole = op_window_new(call, asked, op_wanted_group(asked, WANTED_GROUP));
     if (whole == NULL) return;
-    op_window_read(whole, call, asked, of->settings, NULL);
+    op_window_read(whole, call, asked, NULL);
     output_batch(call, of, asked, whole, 0, op_window_expected(whole));
     op_window_delete(whole);
 }
 
 static void read_shuffled(op_call *call, const examples_kernel *of, const op_request *asked) {
-    int64_t group = op_wanted_group(asked, GROUP), batch = asked->wanted[BATCH], first = 0;
-    uint64_t seed = (uint64_t)asked->wanted[SEED];
+    int64_t group = op_wanted_group(asked, WANTED_GROUP), batch = asked->wanted[WANTED_BATCH],
+            first = 0;
+    uint64_t seed = (uint64_t)asked->wanted[WANTED_SEED];
     op_shared_window *held = op_windows_take(of->shared, call, asked, group, seed, of->batch_size);
     if (held == NULL) return;
     op_window *from = op_windows_window(held);
@@ -352,7 +339,7 @@ static void read_shuffled(op_call *call, const examples_kernel *of, const op_req
         fail(&call->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group,
              batch);
     } else {
-        op_window_read(from, call, asked, of->settings, &seed);
+        op_window_read(from, call, asked, &seed);
         int64_t left = expected - first;
         output_batch(call, of, asked, from, first,
                      first + (left < of->batch_size ? left : of->batch_size));
@@ -360,74 +347,44 @@ static void read_shuffled(op_call *call, const examples_kernel *of, const op_req
     op_windows_give(of->shared, held);
 }
 
-/* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
-
-enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
-enum { WINDOWS, PER_WINDOW, IN_LAST, WINDOW_MARK, SIZE_COUNT };
-
-/* [window, batch, seed] for each batch of a window, whose number has a mark. */
-void op_window_rows(void *kernel, TF_OpKernelContext *context) {
-    (void)kernel;
-    op_call call;
-    const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
-    if (op_call_begin(&call, context, WINDOW_INPUT_COUNT) &&
-        op_input_numbers(&call, WINDOW, 1, &window) &&
-        op_input_numbers(&call, WINDOW_SEED, 1, &seed) &&
-        op_input_numbers(&call, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
-        op_check_mark(&call, window[0], sizes[WINDOW_MARK])) {
-        const int64_t number = op_marked_group(window[0]);
-        const bool whole = 0 <= number && number < sizes[WINDOWS];
-        const bool last = whole && number == sizes[WINDOWS] - 1;
-        const int64_t batches = sizes[last ? IN_LAST : PER_WINDOW];
-        const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
-        int64_t *rows = dims[0] < 0 ? NULL : op_output_tensor(&call, 0, TF_INT64, dims, 2);
-        for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
-            rows[WANTED_COUNT * i + GROUP] = window[0];
-            rows[WANTED_COUNT * i + BATCH] = i;
-            rows[WANTED_COUNT * i + SEED] = seed[0];
-        }
-        if (rows == NULL && call.why.code == TF_OK)
-            fail(&call.why, TF_INVALID_ARGUMENT, "a window has no %" PRId64 " batches", dims[0]);
-    }
-    op_call_end(&call);
+/* What the calls of both kernels begin with; false ends them. A negative number is the end. */
+static bool begin_batch(op_call *call, TF_OpKernelContext *context, const examples_kernel *of,
+                        op_request *asked) {
+    return op_call_begin(call, context, REQUEST_INPUT_COUNT) &&
+           op_check_outputs(call, &of->columns) && op_input_request(call, of->settings, asked) &&
+           op_check_marks(call, asked, asked->wanted_rows > 0) &&
+           (asked->wanted_rows == 0 || asked->wanted[0] >= 0 ||
+            fail(&call->why, TF_OUT_OF_RANGE, "the end"));
 }
-
-/* ------------------------------------------------------------------------------------------------ */
 
 void op_read_examples(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
     op_call call;
     op_request asked;
-    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) &&
-        op_check_outputs(&call, &of->columns) && op_input_request(&call, &asked) &&
-        op_check_marks(&call, &asked, asked.wanted_rows > 0)) {
-        bool whole = asked.wanted_rows == 1;
-        if (!whole && asked.wanted_rows != WANTED_COUNT)
-            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");
-        else if (asked.wanted[GROUP] < 0)
-            fail(&call.why, TF_OUT_OF_RANGE, "the end");
-        else if (whole)
+    if (begin_batch(&call, context, of, &asked)) {
+        if (asked.wanted_rows == 1)
             read_group(&call, of, &asked);
-        else
+        else if (asked.wanted_rows == WANTED_COUNT)
             read_shuffled(&call, of, &asked);
+        else
+            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");
     }
     op_call_end(&call);
 }
 
 /* --- TfioStoreReadPicked ------------------------------------------------------------------------ */
 
-enum { PICKED_BATCH, PICKED_EPOCH, PICKED };
+enum { PICKED_EPOCH = 1, PICKED }; /* behind the batch */
 
 /* Which record does not parse: where it lies is found by reading its block once more. */
-static void fail_picked(op_call *call, const examples_kernel *of, const op_request *asked,
-                        int64_t pick, const op_fault *fault) {
+static void fail_picked(op_call *call, const op_request *asked, int64_t pick,
+                        const op_fault *fault) {
     const int64_t block = pick >> 32;
     const op_span whole = {block, 0, asked->table[block].records};
     op_run run = {0};
     op_named_block named;
     char place[MAX_NAME + 64];
-    if (op_input_block(call, asked, &whole, &named) &&
-        op_run_read(call, asked, &whole, of->settings, &run) &&
+    if (op_input_block(call, asked, &whole, &named) && op_run_read(call, asked, &whole, &run) &&
         (size_t)(pick & UINT32_MAX) < run.found.count) {
         const int64_t offset =
             asked->table[block].raw_start + run.found.offsets[pick & UINT32_MAX] - TFRECORD_HEADER;
@@ -445,28 +402,28 @@ static size_t picked_count(const op_request *asked) {
     return count;
 }
 
+static void read_picks(op_call *call, const examples_kernel *of, const op_request *asked) {
+    const int64_t *picks = asked->wanted + PICKED;
+    const size_t count = picked_count(asked);
+    op_held_picks *taken =
+        op_held_take(of->held, call, asked, asked->wanted[PICKED_EPOCH], picks, count);
+    op_fault fault;
+    if (taken != NULL &&
+        !op_output_rows(call, &of->columns, op_held_records(taken), count, &fault) &&
+        fault.status != EX_OK)
+        fail_picked(call, asked, picks[fault.record], &fault);
+    op_held_give(taken);
+}
+
 void op_read_picked(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
     op_call call;
     op_request asked;
-    if (op_call_begin(&call, context, REQUEST_INPUT_COUNT) &&
-        op_check_outputs(&call, &of->columns) && op_input_request(&call, &asked) &&
-        op_check_marks(&call, &asked, asked.wanted_rows > 0)) {
-        op_held_picks *taken = NULL;
-        const size_t count = picked_count(&asked);
-        if (asked.wanted_rows > 0 && asked.wanted[PICKED_BATCH] < 0)
-            fail(&call.why, TF_OUT_OF_RANGE, "the end");
-        else if (asked.wanted_rows <= PICKED)
-            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
+    if (begin_batch(&call, context, of, &asked)) {
+        if (asked.wanted_rows > PICKED)
+            read_picks(&call, of, &asked);
         else
-            taken = op_held_take(of->held, &call, &asked, of->settings, asked.wanted[PICKED_EPOCH],
-                                 asked.wanted + PICKED, count);
-        op_fault fault;
-        if (taken != NULL &&
-            !op_output_rows(&call, &of->columns, op_held_records(taken), count, &fault) &&
-            fault.status != EX_OK)
-            fail_picked(&call, of, &asked, asked.wanted[PICKED + fault.record], &fault);
-        op_held_give(taken);
+            fail(&call.why, TF_INVALID_ARGUMENT, "wanted is not [batch, epoch, records]");
     }
     op_call_end(&call);
 }

@@ -177,7 +177,7 @@ static bool fail_fault(failure *why, const op_search *wanted, const tfrecord_cur
                     "%s: the record at offset %" PRId64 " claims %" PRIu64
                     " bytes, over the limit of %" PRIu64
                     "; pass a larger max_record_bytes= if it is real",
-                    wanted->url, offset, at->need, wanted->limit);
+                    wanted->url, offset, at->need, wanted->max_record_bytes);
     const char *reason = "the data ends inside a record";
     if (at->fault == TFRECORD_LENGTH_CRC)
         reason = "the checksum of a record's length does not hold";
@@ -221,14 +221,14 @@ bool op_part_search(op_part *found, const op_search *wanted, failure *why) {
     if (!make_table(found, skip > take ? skip : take, why)) return false;
     tfrecord_cursor at = {.sum = (uint32_t)wanted->sums.before};
     if (skip > 0) {
-        tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, false, found->offsets,
-                      found->lengths, skip);
+        tfrecord_scan(&at, bytes->data, bytes->size, wanted->max_record_bytes, false,
+                      found->offsets, found->lengths, skip);
         if (at.fault != TFRECORD_OK) return fail_fault(why, wanted, &at);
     }
     const bool passed = at.count == skip;
     if (passed)
-        tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, wanted->verify, found->offsets,
-                      found->lengths, take);
+        tfrecord_scan(&at, bytes->data, bytes->size, wanted->max_record_bytes, wanted->verify,
+                      found->offsets, found->lengths, take);
     /* As many records in fewer bytes are those of another shard. Fewer are what is left of a file
      * that was cut off, and are given before the error. */
     const bool others = is_known(wanted) && bytes->size < wanted->size && at.count == wanted->take;

@@ -82,9 +82,9 @@ typedef struct {
     size_t take;  /* records wanted at most */
     bool whole;   /* the chunk holds nothing but whole records: an incomplete one is damage */
     bool verify;
-    uint64_t limit; /* bytes that a record may have */
-    size_t size;    /* bytes of all these records; 0: nobody knows */
-    op_sums sums;   /* if all records from the block's first to its last are passed by or wanted */
+    uint64_t max_record_bytes;
+    size_t size;  /* bytes of all these records; 0: nobody knows */
+    op_sums sums; /* if all records from the block's first to its last are passed by or wanted */
 } op_search;
 
 /* Finds records in part->bytes. False for damage: part->count good ones lie before it. */

@@ -17,23 +17,6 @@
 #define STREAM_CHUNK ((uint64_t)1 << 20)
 #endif
 
-/* A file, and where in it reading stands. */
-typedef struct {
-    char url[MAX_NAME], codec[MAX_CODEC]; /* the codec may be "auto" */
-    char version[MAX_VERSION]; /* which is read; "": any, and then the one that is found */
-    int64_t position[2]; /* records before it, and its byte offset, or -1 where nobody knows one */
-    bool ended;
-    bool waits; /* the next records are on their way: ask again */
-} stream;
-
-/* Reads the next records, about STREAM_CHUNK of them, and moves behind them. False for a failure: the
- * stream then stands behind part->count good records, where reading meets the failure again. */
-bool stream_next(stream *from, const op_settings *settings, op_part *found, failure *why);
-
-/* Whether TensorFlow's own reader gives the file's records too: it is local, and begins as a raw or a GZIP
- * file does. `plain` is then what TensorFlow takes as its compression. The codec may be "auto". */
-bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]);
-
 /* Raw local files are read and checked here. Small local ones that are compressed, or read past damage, are
  * tried as a whole, and where all is well that is it. Python reads everything else, and finds the words
  * for what is wrong. */
@@ -55,7 +38,7 @@ static bool looks_raw(const op_file *file) {
 
 /* Moves behind what was found. The end is not looked at by a later call: that nobody has written into the
  * file meanwhile must be seen now. */
-static bool move_to(stream *from, const op_file *file, const op_part *found, uint64_t offset,
+static bool move_to(op_stream *from, const op_file *file, const op_part *found, uint64_t offset,
                     failure *why) {
     from->position[0] += (int64_t)found->count;
     from->position[1] = (int64_t)offset;
@@ -63,8 +46,8 @@ static bool move_to(stream *from, const op_file *file, const op_part *found, uin
     return from->ended || offset != file->size;
 }
 
-static bool next_raw(stream *from, const op_file *file, const op_settings *settings, op_part *found,
-                     failure *why) {
+static bool next_raw(op_stream *from, const op_file *file, op_part *found, failure *why) {
+    const op_settings *settings = from->settings;
     uint64_t start = from->position[1] < 0 ? 0 : (uint64_t)from->position[1], size = STREAM_CHUNK;
     if (start > file->size)
         return fail(why, TF_DATA_LOSS,
@@ -75,7 +58,7 @@ static bool next_raw(stream *from, const op_file *file, const op_settings *setti
                         .base = (int64_t)start,
                         .take = SIZE_MAX,
                         .verify = settings->verify,
-                        .limit = settings->max_record_bytes,
+                        .max_record_bytes = settings->max_record_bytes,
                         .sums = {-1, -1}};
     for (;;) {
         wanted.whole = size >= left;
@@ -95,15 +78,15 @@ static bool next_raw(stream *from, const op_file *file, const op_settings *setti
 }
 
 /* All records of a file of which nothing is damaged. Where this fails, nothing has happened. */
-static bool read_whole(const stream *from, const op_file *file, bool raw,
-                       const op_settings *settings, op_part *found) {
+static bool read_whole(const op_stream *from, const op_file *file, bool raw, op_part *found) {
+    const op_settings *settings = from->settings;
     failure ignored;
     op_chunk stored;
     const op_search wanted = {.url = from->url,
                               .take = SIZE_MAX,
                               .whole = true,
                               .verify = settings->verify || settings->skip_corrupt,
-                              .limit = settings->max_record_bytes,
+                              .max_record_bytes = settings->max_record_bytes,
                               .sums = {-1, -1}};
     if (!op_file_read(file, 0, file->size, &stored, &ignored)) return false;
     bool good = raw || op_python.inflate(from->codec, &stored, STREAM_CHUNK, &found->bytes);
@@ -116,26 +99,18 @@ static bool read_whole(const stream *from, const op_file *file, bool raw,
     return good;
 }
 
-static bool next_lent(stream *from, const op_settings *settings, op_part *found, failure *why) {
-    int64_t next[2] = {0, -1};
-    if (!op_python.read_stream(from->url, from->codec, from->version, from->position, settings,
-                               found, next, &from->waits, why))
-        return false;
-    from->ended = found->count == 0 && !from->waits;
-    memcpy(from->position, next, sizeof next);
-    return true;
-}
-
-bool stream_next(stream *from, const op_settings *settings, op_part *found, failure *why) {
+/* Reads the next records, about STREAM_CHUNK of them, and moves behind them. False for a failure: the
+ * stream then stands behind part->count good records, where reading meets the failure again. */
+static bool stream_next(op_stream *from, op_part *found, failure *why) {
     const bool automatic = strcmp(from->codec, "auto") == 0;
-    const bool ours = op_is_raw_local(from->url, automatic ? "" : from->codec, settings);
+    const bool ours = op_is_raw_local(from->url, automatic ? "" : from->codec, from->settings);
     op_file file;
     failure closed;
-    if (op_local_path(from->url) == NULL) return next_lent(from, settings, found, why);
+    if (op_local_path(from->url) == NULL) return op_python.read_stream(from, found, why);
     if (!op_file_open(&file, from->url, from->version, &closed)) {
         /* Python says what else has a name like one that is not there. */
         if (!ours || closed.code == TF_NOT_FOUND || closed.code == TF_FAILED_PRECONDITION)
-            return next_lent(from, settings, found, why);
+            return op_python.read_stream(from, found, why);
         *why = closed;
         return false;
     }
@@ -144,13 +119,13 @@ bool stream_next(stream *from, const op_settings *settings, op_part *found, fail
     const bool whole = from->position[0] == 0 && from->position[1] <= 0 && file.size <= SMALL;
     bool good = true, lent = false;
     if (ours && raw)
-        good = next_raw(from, &file, settings, found, why);
-    else if (whole && read_whole(from, &file, raw, settings, found))
+        good = next_raw(from, &file, found, why);
+    else if (whole && read_whole(from, &file, raw, found))
         from->ended = true;
     else
         lent = true;
     op_file_close(&file);
-    return lent ? next_lent(from, settings, found, why) : good;
+    return lent ? op_python.read_stream(from, found, why) : good;
 }
 
 /* --- what TensorFlow's own reader reads as well ------------------------------------------------- */
@@ -184,7 +159,9 @@ static bool has_manifest(const char *path) {
     return access(beside, F_OK) == 0;
 }
 
-bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]) {
+/* Whether TensorFlow's own reader gives the file's records too: it is local, and begins as a raw or a GZIP
+ * file does. `plain` is then what TensorFlow takes as its compression. The codec may be "auto". */
+static bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]) {
     static const uint8_t GZIP[] = {0x1f, 0x8b, 0x08};
     const bool automatic = strcmp(codec, "auto") == 0;
     op_file file;
@@ -236,7 +213,7 @@ static bool input_position(op_call *call, int64_t files, const int64_t **positio
                          "position is not (file of %" PRId64 ", records, offset)", files);
 }
 
-static void begin_file(stream *from) {
+static void begin_file(op_stream *from) {
     from->position[0] = 0;
     from->position[1] = -1;
     from->version[0] = '\0';
@@ -246,8 +223,8 @@ static void begin_file(stream *from) {
 /* Reads on from a file until there is enough, or nothing more to be had at once; on and on for the `least`
  * records, unless they must be waited for. `file` becomes the one where the stream stands. What is found is
  * one part at least, if without records, unless the files have ended. */
-static bool read_files(op_call *call, const op_settings *settings, stream *from, int64_t *file,
-                       int64_t files, uint64_t least, parts *found) {
+static bool read_files(op_call *call, op_stream *from, int64_t *file, int64_t files, uint64_t least,
+                       parts *found) {
     while (*file < files && found->count < MAX_PARTS &&
            (found->nbytes < STREAM_CHUNK || found->records < least)) {
         op_part *next = &found->all[found->count];
@@ -257,7 +234,7 @@ static bool read_files(op_call *call, const op_settings *settings, stream *from,
         if (!op_input_text(call, NAMES, *file, from->url, sizeof from->url) ||
             !op_input_text(call, NAME_CODECS, *file, from->codec, sizeof from->codec))
             return false;
-        bool good = stream_next(from, settings, next, &call->why);
+        bool good = stream_next(from, next, &call->why);
         const bool waits = good && from->waits;
         found->count += next->count > 0 || (waits && found->count == 0);
         found->records += next->count;
@@ -313,7 +290,7 @@ static bool output_pack(op_call *call, const parts *found) {
 
 typedef bool parts_output(op_call *call, const parts *found);
 
-static void output_stream(op_call *call, const parts *found, const stream *from, int64_t file,
+static void output_stream(op_call *call, const parts *found, const op_stream *from, int64_t file,
                           const failure *late, parts_output *output) {
     int64_t *position = NULL;
     if (output(call, found) && op_output_text(call, 1, from->version) &&
@@ -327,7 +304,8 @@ static void output_stream(op_call *call, const parts *found, const stream *from,
 /* A file that can't be read on. What was found before goes out first: the next call begins at what failed,
  * and reports it. The error of damage is handed on, with the place of the next file: whoever does not mind
  * the error goes on there, as with TensorFlow's reader. */
-static void pass_by(op_call *call, const parts *found, stream *from, int64_t *file, failure *late) {
+static void pass_by(op_call *call, const parts *found, op_stream *from, int64_t *file,
+                    failure *late) {
     if (found->count > 0) {
         call->why.code = TF_OK;
     } else if (call->why.code == TF_DATA_LOSS) {
@@ -345,14 +323,15 @@ static void read_on(op_call *call, const op_settings *settings, uint64_t least, 
     const int64_t *position = NULL;
     const TF_TString *names = NULL;
     int64_t files = 0;
-    stream from;
+    op_stream from;
     if (!op_input_strings(call, NAMES, &names, &files) || !input_position(call, files, &position) ||
         !op_input_text(call, VERSION, 0, from.version, sizeof from.version))
         return;
     int64_t file = position[0];
     memcpy(from.position, position + 1, sizeof from.position);
+    from.settings = settings;
     from.ended = from.waits = false;
-    bool good = read_files(call, settings, &from, &file, files, least, found);
+    bool good = read_files(call, &from, &file, files, least, found);
     failure late;
     late.code = TF_OK;
     if (!good)

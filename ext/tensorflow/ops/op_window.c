@@ -1,5 +1,6 @@
 #include "tensorflow/ops/op_window.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,12 +92,11 @@ void op_window_delete(op_window *of) {
 
 /* With the lock, which is let go meanwhile. What lies behind damage is not read. The request may be another
  * call's than the one that the window was made for. */
-static void read_span(op_window *of, size_t i, op_call *call, const op_request *asked,
-                      const op_settings *settings) {
+static void read_span(op_window *of, size_t i, op_call *call, const op_request *asked) {
     bool wanted = i < of->failed;
     pthread_mutex_unlock(&of->lock);
     const op_span *span = wanted ? op_input_span(call, asked, of->first + (int64_t)i) : NULL;
-    bool good = !wanted || (span && op_run_read(call, asked, span, settings, &of->runs[i]));
+    bool good = !wanted || (span && op_run_read(call, asked, span, &of->runs[i]));
     pthread_mutex_lock(&of->lock);
     if (!good && i < of->failed) {
         of->failed = i;
@@ -105,11 +105,10 @@ static void read_span(op_window *of, size_t i, op_call *call, const op_request *
     call->why.code = TF_OK; /* the window's failure is not the call's, whose records may be good */
 }
 
-void op_window_read(op_window *of, op_call *call, const op_request *asked,
-                    const op_settings *settings, const uint64_t *seed) {
+void op_window_read(op_window *of, op_call *call, const op_request *asked, const uint64_t *seed) {
     pthread_mutex_lock(&of->lock);
     while (of->begun < of->spans) {
-        read_span(of, of->begun++, call, asked, settings);
+        read_span(of, of->begun++, call, asked);
         if (++of->done == of->spans) finish(of, seed);
     }
     while (!of->ready) pthread_cond_wait(&of->now_ready, &of->lock);
@@ -296,3 +295,35 @@ void op_windows_give(op_windows *all, op_shared_window *held) {
 }
 
 op_window *op_windows_window(op_shared_window *held) { return held->of; }
+
+/* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
+
+enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
+enum { WINDOWS, PER_WINDOW, IN_LAST, WINDOW_MARK, SIZE_COUNT };
+
+/* [window, batch, seed] for each batch of a window, whose number has a mark. */
+void op_window_rows(void *kernel, TF_OpKernelContext *context) {
+    (void)kernel;
+    op_call call;
+    const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
+    if (op_call_begin(&call, context, WINDOW_INPUT_COUNT) &&
+        op_input_numbers(&call, WINDOW, 1, &window) &&
+        op_input_numbers(&call, WINDOW_SEED, 1, &seed) &&
+        op_input_numbers(&call, WINDOW_SIZES, SIZE_COUNT, &sizes) &&
+        op_check_mark(&call, window[0], sizes[WINDOW_MARK])) {
+        const int64_t number = op_marked_group(window[0]);
+        const bool whole = 0 <= number && number < sizes[WINDOWS];
+        const bool last = whole && number == sizes[WINDOWS] - 1;
+        const int64_t batches = sizes[last ? IN_LAST : PER_WINDOW];
+        const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
+        int64_t *rows = dims[0] < 0 ? NULL : op_output_tensor(&call, 0, TF_INT64, dims, 2);
+        for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
+            rows[WANTED_COUNT * i + WANTED_GROUP] = window[0];
+            rows[WANTED_COUNT * i + WANTED_BATCH] = i;
+            rows[WANTED_COUNT * i + WANTED_SEED] = seed[0];
+        }
+        if (rows == NULL && call.why.code == TF_OK)
+            fail(&call.why, TF_INVALID_ARGUMENT, "a window has no %" PRId64 " batches", dims[0]);
+    }
+    op_call_end(&call);
+}

@@ -15,8 +15,7 @@ typedef struct op_window op_window;
 op_window *op_window_new(op_call *call, const op_request *asked, int64_t group);
 
 /* Reads what nobody has read yet, and waits for the rest. With `seed` the records are shuffled. */
-void op_window_read(op_window *of, op_call *call, const op_request *asked,
-                    const op_settings *settings, const uint64_t *seed);
+void op_window_read(op_window *of, op_call *call, const op_request *asked, const uint64_t *seed);
 
 /* Records that its spans announce. */
 int64_t op_window_expected(const op_window *of);
@@ -59,5 +58,8 @@ op_shared_window *op_windows_take(op_windows *all, op_call *call, const op_reque
 void op_windows_give(op_windows *all, op_shared_window *held);
 
 op_window *op_windows_window(op_shared_window *held);
+
+/* What a call wants that wants a batch of a shuffled window: a row of TfioStoreWindowRows. */
+enum { WANTED_GROUP, WANTED_BATCH, WANTED_SEED, WANTED_COUNT };
 
 #endif

@@ -18,6 +18,7 @@ from tfio_store.records.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import bridge
 from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.options import Settings
+from tfio_store.tf.dataset.requests import BlockRequest, StreamRequest
 from tfio_store.tf.dataset.spans import Blocks, group_of
 
 if TYPE_CHECKING:
@@ -124,14 +125,14 @@ class _Kept:
     MOST = 16
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[tuple[Any, ...], tuple[BytesLike | RecordBatch, int]]
+        self._blocks: OrderedDict[BlockRequest, tuple[BytesLike | RecordBatch, int]]
         self._blocks = OrderedDict()
 
-    def take(self, records: int, taking: int, *block: Any) -> BytesLike | RecordBatch:
+    def take(self, block: BlockRequest, records: int, taking: int) -> BytesLike | RecordBatch:
         """The block, which has that many ``records``. This call uses up ``taking`` of them."""
         data, left = self._blocks.pop(block, (None, records))
         if data is None:
-            data = runtime.read_block(None, *block)
+            data = runtime.read_block(None, block)
         if left > taking:
             self._blocks[block] = (data, left - taking)
         while len(self._blocks) > self.MOST:
@@ -156,21 +157,17 @@ def _read_span(
     file, start, stop, raw_start, raw_stop, count, before, behind = map(int, table[block])
     skip, take = span
     (url, codec, version), expected = files[file], min(take, count - skip)
-    data = _kept.take(
-        count,
-        expected,
-        url,
-        codec,
-        version,
-        (start, stop),
-        (raw_start, raw_stop),
-        settings.storage,
-        settings.verify,
-        settings.skip_corrupt,
-        settings.max_record_bytes,
-        int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
-        (before, behind),
+    asked = BlockRequest(
+        url=url,
+        codec=codec,
+        version=version,
+        stored=(start, stop),
+        raw=(raw_start, raw_stop),
+        sums=(before, behind),
+        file_blocks=int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
+        settings=settings,
     )
+    data = _kept.take(asked, count, expected)
     if isinstance(data, RecordBatch):
         records += data[skip : min(skip + take, len(data))].tolist()
         return
@@ -205,16 +202,9 @@ def read_stream(
         file, *stands = map(int, position)
         held = version.decode()
         while file < len(files):
-            found = runtime.read_stream(
-                files[file].decode(),
-                codecs[file].decode(),
-                held,
-                (stands[0], stands[1]),
-                settings.storage,
-                settings.verify,
-                settings.skip_corrupt,
-                settings.max_record_bytes,
-            )
+            name, codec = files[file].decode(), codecs[file].decode()
+            at = stands[0], stands[1]
+            found = runtime.read_stream(StreamRequest(name, codec, held, at, settings))
             if found is None:
                 return _strings([]), held.encode(), np.array([file, *stands], np.int64)
             batch, held, after = found

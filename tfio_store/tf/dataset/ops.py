@@ -21,8 +21,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
-from tfio_store.dataset.source import is_whole
-from tfio_store.tf.bridge import bridge_module
+from tfio_store.tf.bridge import bridge_module, end_threads_quietly
 from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.options import Settings
 from tfio_store.tf.dataset.spans import Blocks
@@ -52,15 +51,7 @@ def _load() -> bool:
         reason = "TFIO_STORE_TF_BRIDGE=off"
     else:
         try:
-            bridge_module().load_ops(
-                runtime.begin_block,
-                runtime.read_block,
-                runtime.read_stream,
-                runtime.forget_steps,
-                runtime.inflate,
-                is_whole,
-                runtime.classify,
-            )
+            bridge_module().load_ops(runtime)
             return True
         except ImportError as error:
             reason = str(error)
@@ -75,6 +66,7 @@ def _load() -> bool:
 
 _NATIVE = _load()
 destroy_later()
+end_threads_quietly()
 _AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
 
 
@@ -157,8 +149,19 @@ def read_examples(
     i is the i-th run of ``batch_size`` of them; calls of one seed share what is read. A group of -1
     is the end, OUT_OF_RANGE. There is no such op but the bridge's.
     """
+    return _read_batch("TfioStoreReadExamples", blocks, wanted, settings, batch_size, columns)
+
+
+def _read_batch(
+    op: str,
+    blocks: Blocks,
+    wanted: tf.Tensor,
+    settings: Settings,
+    batch_size: int,
+    columns: Mapping[str, Any] | None,
+) -> list[tf.Tensor]:
     given = {**blocks.inputs(wanted), "batch_size": batch_size, **(columns or _AS_THEY_ARE)}
-    found: list[tf.Tensor] = _apply("TfioStoreReadExamples", settings, **given)
+    found: list[tf.Tensor] = _apply(op, settings, **given)
     return found
 
 
@@ -205,9 +208,7 @@ def read_picked(
     columns: Mapping[str, Any] | None = None,
 ) -> list[tf.Tensor]:
     """As `read_examples`, the batch that `pick_records` has picked."""
-    given = {**blocks.inputs(wanted), "batch_size": batch_size, **(columns or _AS_THEY_ARE)}
-    found: list[tf.Tensor] = _apply("TfioStoreReadPicked", settings, **given)
-    return found
+    return _read_batch("TfioStoreReadPicked", blocks, wanted, settings, batch_size, columns)
 
 
 def window_rows(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
@@ -267,8 +268,14 @@ def pack_stream(
     settings: Settings,
     least: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+<<<<<<< HEAD
     """As `read_stream`, with the records as a pack: uint8 [bytes], as op_pack.h has it. There are
     ``least`` of them, unless the files end, memory forbids it, or they are still on their way.
+=======
+    """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/op_pack.h
+    has it. There are ``least`` of them, unless the files end, memory forbids it, or they are still
+    on their way.
+>>>>>>> trust
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """

@@ -21,7 +21,7 @@ from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.inflate.index import checkpointed
 from tfio_store.dataset.model import Block, Dataset, Shard
-from tfio_store.dataset.source import not_there
+from tfio_store.dataset.source import is_whole, not_there
 from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
 from tfio_store.read.decode import NO_OFFSET, Decoding, FileSkips, inflate_block, recover_block
@@ -34,13 +34,28 @@ from tfio_store.storage.cores import workers
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly, start_daemon, then
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
-from tfio_store.tf.dataset.options import from_json
+from tfio_store.tf.dataset.options import Settings, from_json
+from tfio_store.tf.dataset.requests import BlockRequest, StreamRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 
-__all__ = ["BlockSkips", "begin_block", "classify", "codec_text", "inflate", "read_block"]
+__all__ = [
+    "BlockRequest",
+    "BlockSkips",
+    "Settings",
+    "StreamRequest",
+    "begin_block",
+    "classify",
+    "codec_text",
+    "forget_steps",
+    "inflate",
+    "is_whole",
+    "read_block",
+    "read_stream",
+]
+"""The ops' module takes all but `BlockSkips` and `codec_text`: see its ``load_ops``."""
 
 
 # Tracks what is skipped in files whose blocks are read one by one.
@@ -177,50 +192,39 @@ TWINS = 4
 """Streams that are kept where they stand at the same place of the same file."""
 
 
-class _Stream(NamedTuple):
-    """The key of a stream. It knows how to open it."""
-
-    url: str
-    codec: str
-    version: str
-    options: str
-    verify: bool
-    skip_corrupt: bool
-    max_record_bytes: int
-
-    def open(self, records: int, offset: int) -> _Open:
-        """A reader that stands behind ``records`` records of this version ("" stands for any).
-
-        ReplacedError where the object is another by now."""
-        storage = from_json(self.options)
-        codec = self.codec if self.codec == "auto" else codec_name(self.codec)
-        if not self.url:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
-        store, path = storage.open(self.url)
-        try:
-            info = store.info(path)
-        except (FileNotFoundError, IsADirectoryError) as error:
-            raise not_there(self.url, storage, error) from None
-        version = Version(self.version or None)
-        version.hold(info.etag, store.url(path))
-        shard = Shard(redacted(self.url), info.size, codec, version=version)
-        shard = shard.known(secret_url=self.url)
-        dataset = Dataset((shard,), storage)
-        reader = RecordReader.of(
-            dataset,
-            verify=self.verify,
-            on_corrupt="skip" if self.skip_corrupt else "raise",
-            memory_budget=STREAM_BUDGET,
-            max_record_bytes=self.max_record_bytes,
-            start=Position(records=records, offset=offset if records else NO_OFFSET),
-        )
-        return _Open(reader, reader.batches(), version)
-
-
 class _Open(NamedTuple):
     reader: RecordReader
     batches: Iterator[RecordBatch]
     version: Version
+
+
+def _open(asked: StreamRequest) -> _Open:
+    """A reader of this version, which stands at the position.
+
+    ReplacedError where the object is another by now."""
+    storage = from_json(asked.settings.storage)
+    codec = asked.codec if asked.codec == "auto" else codec_name(asked.codec)
+    if not asked.url:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
+    store, path = storage.open(asked.url)
+    try:
+        info = store.info(path)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise not_there(asked.url, storage, error) from None
+    version = Version(asked.version or None)
+    version.hold(info.etag, store.url(path))
+    shard = Shard(redacted(asked.url), info.size, codec, version=version)
+    shard = shard.known(secret_url=asked.url)
+    records, offset = asked.position
+    reader = RecordReader.of(
+        Dataset((shard,), storage),
+        verify=asked.settings.verify,
+        on_corrupt="skip" if asked.settings.skip_corrupt else "raise",
+        memory_budget=STREAM_BUDGET,
+        max_record_bytes=asked.settings.max_record_bytes,
+        start=Position(records=records, offset=offset if records else NO_OFFSET),
+    )
+    return _Open(reader, reader.batches(), version)
 
 
 class _Found(NamedTuple):
@@ -228,11 +232,6 @@ class _Found(NamedTuple):
 
     opened: _Open
     batch: RecordBatch | None
-
-
-class _Place(NamedTuple):
-    stream: _Stream
-    records: int
 
 
 class _Standing(NamedTuple):
@@ -246,21 +245,26 @@ class _Standing(NamedTuple):
             self.what.reader.close()
 
 
+def _place(asked: StreamRequest, records: int) -> StreamRequest:
+    """The key of a stream that stands behind so many records."""
+    return asked._replace(position=(records, NO_OFFSET))
+
+
 class _OpenStreams:
     """Open streams by the places where calls ended. Without a lock (see `tfio_store.tf.bridge`):
     each method changes the table by operations that are whole by themselves."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[_Place, int], _Standing] = {}
+        self._kept: dict[tuple[StreamRequest, int], _Standing] = {}
 
-    def take(self, place: _Place) -> _Open | Step[_Found] | None:
+    def take(self, place: StreamRequest) -> _Open | Step[_Found] | None:
         for twin in range(TWINS):
             found = self._kept.pop((place, twin), None)
             if found is not None:
                 return found.what
         return None
 
-    def keep(self, place: _Place, what: _Open | Step[_Found]) -> None:
+    def keep(self, place: StreamRequest, what: _Open | Step[_Found]) -> None:
         standing = _Standing(what, time.monotonic())
         for twin in range(TWINS):
             if self._kept.setdefault((place, twin), standing) is standing:
@@ -274,10 +278,10 @@ class _OpenStreams:
 
     def forget_steps(self) -> None:
         for key, each in self._kept.copy().items():
-            if isinstance(each.what, Step) and not key[0].stream.version:
+            if isinstance(each.what, Step) and not key[0].version:
                 self._kept.pop(key, None)
 
-    def _outdated(self, now: float) -> list[tuple[_Place, int]]:
+    def _outdated(self, now: float) -> list[tuple[StreamRequest, int]]:
         """Those at the front of the table, which is in the order of time."""
         kept = self._kept.copy()
         surplus = len(kept) - STREAMS_KEPT
@@ -298,51 +302,37 @@ def forget_steps() -> None:
     _streams.here.forget_steps()
 
 
-def read_stream(
-    url: str,
-    codec: str,
-    version: str,
-    position: tuple[int, int],
-    options: str,
-    verify: bool,
-    skip_corrupt: bool,
-    max_record_bytes: int,
-) -> tuple[RecordBatch, str, tuple[int, int]] | None:
-    """Read about 1 MiB of a file's records from ``position`` on; none at the end.
+def read_stream(asked: StreamRequest) -> tuple[RecordBatch, str, tuple[int, int]] | None:
+    """Read about 1 MiB of a file's records; none at the end.
 
-    A position is (records, byte offset or -1). The answer is the records; their version, which is
-    ``version`` unless that is ""; and the position behind them. None: they are on their way, and
-    another call may find them."""
-    stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
-    records, offset = position
-    place, streams = _Place(stream, records), _streams.here
+    The answer is the records; their version, which is that of ``asked`` unless that is ""; and the
+    position behind them. None: they are on their way, and another call may find them."""
+    place, streams = _place(asked, asked.position[0]), _streams.here
     standing = streams.take(place)
     if not isinstance(standing, Step):
-        read = partial(_read_on, standing, stream, records, offset)
-        if not is_remote(url):
-            return _answer(read(), place, position)
+        read = partial(_read_on, standing, asked)
+        if not is_remote(asked.url):
+            return _answer(read(), asked)
         standing = Step(read)
     if not standing.wait():
         streams.keep(place, standing)
         return None
-    return _answer(standing.result(), place, position)
+    return _answer(standing.result(), asked)
 
 
-def _read_on(opened: _Open | None, stream: _Stream, records: int, offset: int) -> _Found:
-    opened = opened or stream.open(records, offset)
+def _read_on(opened: _Open | None, asked: StreamRequest) -> _Found:
+    opened = opened or _open(asked)
     return _Found(opened, next((batch for batch in opened.batches if len(batch)), None))
 
 
-def _answer(
-    found: _Found, place: _Place, position: tuple[int, int]
-) -> tuple[RecordBatch, str, tuple[int, int]]:
+def _answer(found: _Found, asked: StreamRequest) -> tuple[RecordBatch, str, tuple[int, int]]:
     opened, batch = found
     held = opened.version.etag or ""
     if batch is None:
         opened.reader.close()
-        return RecordBatch.from_records([]), held, position
-    records = place.records + len(batch)
-    _streams.here.keep(_Place(place.stream._replace(version=held), records), opened)
+        return RecordBatch.from_records([]), held, asked.position
+    records = asked.position[0] + len(batch)
+    _streams.here.keep(_place(asked._replace(version=held), records), opened)
     return batch, held, (records, opened.reader.state()["offset"])
 
 
@@ -397,15 +387,50 @@ def _wherever(
     return found
 
 
+<<<<<<< HEAD
 class _Stored(NamedTuple):
     """The stored bytes of one block: their place, and their version ("" where it is unknown)."""
+=======
+def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
+    """``change`` of the result of ``first``. As many threads as cores do that work."""
+    pool = threads.pool("decode", os.cpu_count() or 1)
+    changed: Future[BytesLike] = Future()
 
-    url: str
-    version: str
-    start: int
-    stop: int
-    options: str
+    def run() -> None:
+        if not changed.set_running_or_notify_cancel():
+            return
+        try:
+            changed.set_result(change(first.result()))
+        except BaseException as error:
+            changed.set_exception(error)
 
+    def schedule(_: object) -> None:
+        try:
+            pool.submit(run)
+        except RuntimeError as error:  # the interpreter is on its way out
+            if changed.set_running_or_notify_cancel():
+                changed.set_exception(error)
+
+    first.add_done_callback(schedule)
+    return changed
+
+
+def _load(asked: BlockRequest, codec: str) -> Fetch[BytesLike]:
+    """The stored bytes of a block, decompressed if there is a codec."""
+    store, path = from_json(asked.settings.storage).open(asked.url)
+    fetched = _wherever(store, path, *asked.stored, Version(asked.version or None))
+    if not codec:
+        return Fetch(fetched)  # the op takes what is there
+    name, block = _block(asked)
+    inflate = partial(inflate_block, redacted(asked.url), name, block)
+    if block.restart is None:
+        return Fetch(_then(fetched, inflate))
+    seed = _seed(asked, block.restart)
+    return Fetch(_then(fetched, lambda data: inflate(data, seed.result())))
+>>>>>>> trust
+
+
+<<<<<<< HEAD
     def load(self, codec: str, raw: tuple[int, int]) -> Fetch[BytesLike]:
         """The bytes, decompressed if there is a codec."""
         store, path = from_json(self.options).open(self.url)
@@ -418,29 +443,32 @@ class _Stored(NamedTuple):
             return Fetch(then(workers(), fetched, lambda: inflate(fetched.result())))
         seed = self.seed(block.restart)
         return Fetch(then(workers(), fetched, lambda: inflate(fetched.result(), seed.result())))
+=======
+def _block(asked: BlockRequest) -> tuple[str, Block]:
+    """The plain name of the codec, and the block. ReplacedError if its index no longer has it."""
+    name, indexed, _ = asked.codec.partition(_INDEXED)
+    block = Block(0, *asked.stored, *asked.raw, 0)
+    if not indexed:
+        return name, block
+    table = _table(asked.url, name, asked.version, asked.settings.storage)
+    at = -1 if table is None else int(table.raw_offsets[:-1].searchsorted(asked.raw[0]))
+    bounds = asked.stored, asked.raw
+    if table is None or not 0 <= at < len(table) or _bounds(table, at) != bounds:
+        raise ReplacedError(
+            errno.ESTALE,
+            "the index of this file was replaced or removed since the dataset was made; make "
+            "it again",
+            redacted(asked.url),
+        )
+    assert table.checkpoints is not None
+    return name, replace(block, restart=table.checkpoints[at])
+>>>>>>> trust
 
-    def block(self, codec: str, raw: tuple[int, int]) -> tuple[str, Block]:
-        """The plain name of a codec, and the block. ReplacedError if its index no longer has it."""
-        name, indexed, _ = codec.partition(_INDEXED)
-        block = Block(0, self.start, self.stop, *raw, 0)
-        if not indexed:
-            return name, block
-        table = _table(self.url, name, self.version, self.options)
-        at = -1 if table is None else int(table.raw_offsets[:-1].searchsorted(raw[0]))
-        if table is None or not 0 <= at < len(table) or _bounds(table, at) != (self[2:4], raw):
-            raise ReplacedError(
-                errno.ESTALE,
-                "the index of this file was replaced or removed since the dataset was made; make "
-                "it again",
-                redacted(self.url),
-            )
-        assert table.checkpoints is not None
-        return name, replace(block, restart=table.checkpoints[at])
 
-    def seed(self, restart: Restart) -> Future[BytesLike]:
-        """Begin to read what the inflater of a block needs."""
-        store, path = from_json(self.options).open(restart.address)
-        return store.read(path, restart.start, restart.stop, etag=restart.version)
+def _seed(asked: BlockRequest, restart: Restart) -> Future[BytesLike]:
+    """Begin to read what the inflater of a block needs."""
+    store, path = from_json(asked.settings.storage).open(restart.address)
+    return store.read(path, restart.start, restart.stop, etag=restart.version)
 
 
 def _bounds(table: BlockTable, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -459,66 +487,43 @@ def _table(url: str, codec: str, version: str, options: str) -> BlockTable | Non
     return checkpointed(Dataset((), storage), shard).blocks
 
 
-def begin_block(
-    url: str,
-    codec: str,
-    version: str,
-    stored: tuple[int, int],
-    raw: tuple[int, int],
-    options: str,
-) -> Fetch[BytesLike]:
+def begin_block(asked: BlockRequest) -> Fetch[BytesLike]:
     """Begin to fetch and decompress a block that `read_block` will want."""
-    return _Stored(url, version, *stored, options).load(codec, raw)
+    return _load(asked, asked.codec)
 
 
-def read_block(
-    fetch: Fetch[BytesLike] | None,
-    url: str,
-    codec: str,
-    version: str,
-    stored: tuple[int, int],
-    raw: tuple[int, int],
-    options: str,
-    verify: bool,
-    skip_corrupt: bool,
-    max_record_bytes: int,
-    file_blocks: int,
-    sums: tuple[int, int],
-) -> BytesLike | RecordBatch:
+def read_block(fetch: Fetch[BytesLike] | None, asked: BlockRequest) -> BytesLike | RecordBatch:
     """The uncompressed bytes of one block. With ``skip_corrupt``, its good records.
 
     ``fetch`` is the answer of `begin_block`, if that was called; what it has not brought yet is
-    waited for. ``stored`` and ``raw`` are bytes from and to: of the object, and of the uncompressed
-    stream. With ``skip_corrupt`` the file is read in ``file_blocks`` blocks, and one warning tells
-    of the damage in all of them. ``sums`` are those of its records up to the block and up to its
-    end, or negative.
-    ReplacedError where the object is no longer of this ``version`` ("" stands for any), or, with
-    ``skip_corrupt``, where the block holds other records than ``sums`` say.
+    waited for. With ``skip_corrupt``, one warning tells of the damage in all blocks of the file.
+    ReplacedError where the object is no longer of this version, or, with ``skip_corrupt``, where
+    the block holds other records than the sums say.
     """
-    wanted = _Stored(url, version, *stored, options)
+    settings = asked.settings
     try:
-        data = (fetch or wanted.load(codec, raw)).result()
+        data = (fetch or begin_block(asked)).result()
     except DataLossError:
-        if not skip_corrupt:
+        if not settings.skip_corrupt:
             raise
-        data, damaged = wanted.load("", raw).result(), codec
+        data, damaged = _load(asked, "").result(), asked.codec
     else:
         damaged = ""
-    if not skip_corrupt:
+    if not settings.skip_corrupt:
         return data
-    told, seed = None if sums[1] < 0 else sums, memoryview(b"")
-    shown = redacted(url)
+    told, seed = None if asked.sums[1] < 0 else asked.sums, memoryview(b"")
+    shown = redacted(asked.url)
     if damaged:
-        damaged, block = wanted.block(damaged, raw)
+        damaged, block = _block(asked)
         block = replace(block, sums=told)
         if block.restart is not None:
-            seed = memoryview(wanted.seed(block.restart).result())
+            seed = memoryview(_seed(asked, block.restart).result())
     else:
-        block = Block(0, *raw, *raw, 0, sums=told)  # where `data` is from
-    how = Decoding(verify, max_record_bytes)
+        block = Block(0, *asked.raw, *asked.raw, 0, sums=told)  # where `data` is from
+    how = Decoding(settings.verify, settings.max_record_bytes)
     batch, regions = recover_block(shown, damaged or None, block, data, how, seed)
-    way = (options, version, verify, max_record_bytes)
-    _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
+    way = (asked.version, settings)
+    _skips.read(way, shown, (asked.stored[0], asked.file_blocks), len(batch), regions)
     return batch
 
 
