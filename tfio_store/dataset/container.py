@@ -28,6 +28,7 @@ __all__ = [
     "check_header",
     "container",
     "first_section_bytes",
+    "is_container",
     "payload_of",
     "section",
     "section_bytes",
@@ -51,16 +52,20 @@ def container(parts: Iterable[bytes | memoryview]) -> bytes:
     return b"".join([_HEADER.pack(_MAGIC, _VERSION, 0), *parts])
 
 
+def is_container(data: BytesLike) -> bool:
+    """Whether ``data`` begins as a container of this version does."""
+    return bytes(memoryview(data).cast("B")[:HEADER_BYTES]) == _HEADER.pack(_MAGIC, _VERSION, 0)
+
+
 def check_header(data: BytesLike) -> None:
     """ValueError unless ``data`` begins as a container does."""
-    view = memoryview(data).cast("B")
-    if len(view) < HEADER_BYTES or bytes(view[: len(_MAGIC)]) != _MAGIC:
+    head = bytes(memoryview(data).cast("B")[:HEADER_BYTES])
+    if len(head) < HEADER_BYTES or not head.startswith(_MAGIC):
         raise ValueError("it does not begin as an index does")
-    _, version, zero = _HEADER.unpack_from(view)
-    if version != _VERSION or zero:
+    if not is_container(head):
         raise ValueError(
-            f"it has version {version}, and this library reads {_VERSION}; a newer tfio_store may "
-            "read it"
+            f"it has version {_HEADER.unpack(head)[1]}, and this library reads {_VERSION}; a newer "
+            "tfio_store may read it"
         )
 
 

@@ -21,7 +21,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, decode_table
 from tfio_store.dataset.checks import check_name, check_room
-from tfio_store.dataset.container import check_header, section_crc
+from tfio_store.dataset.container import check_header, is_container, section_crc
 from tfio_store.dataset.shard_page import (
     PAGE_SHARDS,
     IndexObject,
@@ -199,7 +199,8 @@ class Pages:
         """Take an object of a small index. False if these are not the bytes that the root means."""
         view = memoryview(data).cast("B")
         pages = [ref for ref in self.refs if ref.index == index]
-        right = len(view) == index.nbytes and all(
+        right = is_container(view) and len(view) == index.nbytes
+        right = right and all(
             section_crc(view[ref.start : ref.start + ref.nbytes]) == ref.crc32c for ref in pages
         )
         if right:
