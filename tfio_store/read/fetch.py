@@ -52,15 +52,9 @@ def fetch_blocks(
     """
     ranges = Spans(units, how, means).fetches(numbers, position=position, start=start)
     # of a long dataset each range may need a page and a table, which take requests themselves
-<<<<<<< HEAD
     paged = units.dataset.paged
     first = None if paged is None or paged.small else 1
-    ahead = ReadAhead(ranges, budget=budget, may_be_short=True, first=first, threads=threads)
-    with closing(ahead):
-=======
-    first = None if units.dataset.paged is None else 1
     with closing(_ahead(ranges, means, first)) as ahead:
->>>>>>> engine
         yield from decode(units.dataset, tagged(ahead), how)
 
 

@@ -334,13 +334,7 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
             "RecordReader(sys.stdin.buffer)"
         )
         raise OSError(errno.EINVAL, words, path)
-<<<<<<< HEAD
     etag = etag_of(status.st_ino, status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF, status.st_size)
-=======
-    # a file is only ever replaced by a new inode, or changed in place at a new time
-    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as op_records.c has it
-    etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
->>>>>>> trust
     return ObjectInfo(path, status.st_size, etag, modified=status.st_mtime)
 
 

@@ -268,14 +268,8 @@ def pack_stream(
     settings: Settings,
     least: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-<<<<<<< HEAD
     """As `read_stream`, with the records as a pack: uint8 [bytes], as op_pack.h has it. There are
     ``least`` of them, unless the files end, memory forbids it, or they are still on their way.
-=======
-    """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/op_pack.h
-    has it. There are ``least`` of them, unless the files end, memory forbids it, or they are still
-    on their way.
->>>>>>> trust
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """

@@ -5,15 +5,9 @@
     keys of seeds ──┘
 
 `Dataset.shuffle` and `Dataset.interleave` never look at their elements. So the order of an epoch is
-<<<<<<< HEAD
 found without a byte of data (``op_order.c``): from the seeds that TensorFlow's own
 generator gives it, and the names as TensorFlow's own dataset of names gives them. What is saved of
 an iterator are numbers of batches and the state of that generator.
-=======
-found without a byte of data (``ext/tensorflow/ops/op_order.c``): from the seeds that TensorFlow's
-own generator gives it, and the names as TensorFlow's own dataset of names gives them. What is saved
-of an iterator are numbers of batches and the state of that generator.
->>>>>>> trust
 
 A block is read when the first of its records is picked. Its other records wait, as they wait in
 TensorFlow's buffer (``ext/tensorflow/ops/op_held.c``).

@@ -387,34 +387,6 @@ def _wherever(
     return found
 
 
-<<<<<<< HEAD
-class _Stored(NamedTuple):
-    """The stored bytes of one block: their place, and their version ("" where it is unknown)."""
-=======
-def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
-    """``change`` of the result of ``first``. As many threads as cores do that work."""
-    pool = threads.pool("decode", os.cpu_count() or 1)
-    changed: Future[BytesLike] = Future()
-
-    def run() -> None:
-        if not changed.set_running_or_notify_cancel():
-            return
-        try:
-            changed.set_result(change(first.result()))
-        except BaseException as error:
-            changed.set_exception(error)
-
-    def schedule(_: object) -> None:
-        try:
-            pool.submit(run)
-        except RuntimeError as error:  # the interpreter is on its way out
-            if changed.set_running_or_notify_cancel():
-                changed.set_exception(error)
-
-    first.add_done_callback(schedule)
-    return changed
-
-
 def _load(asked: BlockRequest, codec: str) -> Fetch[BytesLike]:
     """The stored bytes of a block, decompressed if there is a codec."""
     store, path = from_json(asked.settings.storage).open(asked.url)
@@ -424,26 +396,11 @@ def _load(asked: BlockRequest, codec: str) -> Fetch[BytesLike]:
     name, block = _block(asked)
     inflate = partial(inflate_block, redacted(asked.url), name, block)
     if block.restart is None:
-        return Fetch(_then(fetched, inflate))
+        return Fetch(then(workers(), fetched, lambda: inflate(fetched.result())))
     seed = _seed(asked, block.restart)
-    return Fetch(_then(fetched, lambda data: inflate(data, seed.result())))
->>>>>>> trust
+    return Fetch(then(workers(), fetched, lambda: inflate(fetched.result(), seed.result())))
 
 
-<<<<<<< HEAD
-    def load(self, codec: str, raw: tuple[int, int]) -> Fetch[BytesLike]:
-        """The bytes, decompressed if there is a codec."""
-        store, path = from_json(self.options).open(self.url)
-        fetched = _wherever(store, path, self.start, self.stop, Version(self.version or None))
-        if not codec:
-            return Fetch(fetched)  # the op takes what is there
-        name, block = self.block(codec, raw)
-        inflate = partial(inflate_block, redacted(self.url), name, block)
-        if block.restart is None:
-            return Fetch(then(workers(), fetched, lambda: inflate(fetched.result())))
-        seed = self.seed(block.restart)
-        return Fetch(then(workers(), fetched, lambda: inflate(fetched.result(), seed.result())))
-=======
 def _block(asked: BlockRequest) -> tuple[str, Block]:
     """The plain name of the codec, and the block. ReplacedError if its index no longer has it."""
     name, indexed, _ = asked.codec.partition(_INDEXED)
@@ -462,7 +419,6 @@ def _block(asked: BlockRequest) -> tuple[str, Block]:
         )
     assert table.checkpoints is not None
     return name, replace(block, restart=table.checkpoints[at])
->>>>>>> trust
 
 
 def _seed(asked: BlockRequest, restart: Restart) -> Future[BytesLike]:
