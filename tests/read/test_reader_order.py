@@ -179,3 +179,13 @@ class TestResume:
         os.waitpid(child, 0)
         assert os.read(receive, 5) == b"same"
         assert list(each) == whole[10:]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3000])
+def test_windows_of_any_records(tmp_path: Path, size: int) -> None:
+    """Also of many blocks of records without a byte, and of records longer than a window."""
+    records = [b"%d" % i * size for i in range(3000)]
+    with tfs.ShardedWriter(tmp_path / "d", num_shards=3, block_bytes=4096) as writer:
+        writer.write_batch([*records, bytes(3 << 20)])
+    reader = tfs.RecordReader(tmp_path / "d").shuffle(1, window=1)
+    assert sorted(reader) == sorted([*records, bytes(3 << 20)])

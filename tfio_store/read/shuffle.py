@@ -16,9 +16,13 @@ from tfio_store.read.decode import Located
 from tfio_store.read.order import Numbers, Pieces, Shuffle, record_permutation
 from tfio_store.read.plan import RECORD_COST
 from tfio_store.records.arrays import BoolArray, Int64Array
-from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch
+from tfio_store.records.framing import FRAME_OVERHEAD, Buffer, RecordBatch
 
 __all__ = ["Windows", "shuffled"]
+
+
+_MORE = 8
+"""A window's last block may go beyond its bytes by about one of so many parts of them."""
 
 
 class Windows:
@@ -106,13 +110,15 @@ def shuffled(
 
 class _Gathered:
     """Batches of one window, copied into one buffer as they come. Gathered later, all would be in
-    memory twice. The copy costs a tenth of a millisecond a block."""
+    memory twice. The copy costs a tenth of a millisecond a block, and leaves the GIL to others.
+    ``nbytes``: about how many there will be."""
 
-    def __init__(self, first: Located) -> None:
+    def __init__(self, first: Located, nbytes: int) -> None:
         self.position, self.records = first.position, first.records
         self.count = 0
         self._only: RecordBatch | None = None  # the first one is not copied unless others follow
-        self._buffer = bytearray()
+        self._nbytes = nbytes
+        self._buffer, self._used = memoryview(Buffer(0)), 0
         self._offsets: list[Int64Array] = []
         self._lengths: list[Int64Array] = []
 
@@ -129,9 +135,21 @@ class _Gathered:
     def _copy(self, batch: RecordBatch) -> None:
         start = int(batch.offsets[0])
         stop = int(batch.offsets[-1]) + int(batch.lengths[-1])
-        self._offsets.append(batch.offsets + (len(self._buffer) - start))
+        self._reserve(stop - start)
+        room = np.frombuffer(self._buffer, np.uint8, stop - start, self._used)
+        np.copyto(room, np.frombuffer(batch.buffer, np.uint8, stop - start, start))
+        self._offsets.append(batch.offsets + (self._used - start))
         self._lengths.append(batch.lengths)
-        self._buffer += memoryview(batch.buffer)[start:stop]
+        self._used += stop - start
+
+    def _reserve(self, nbytes: int) -> None:
+        """Make room for so many bytes more."""
+        if self._used + nbytes <= len(self._buffer):
+            return
+        larger = memoryview(Buffer(max(self._nbytes, self._used + nbytes, 2 * self._used)))
+        used = np.frombuffer(self._buffer, np.uint8, self._used)
+        np.copyto(np.frombuffer(larger, np.uint8, self._used), used)
+        self._buffer = larger
 
     def take(self, order: Int64Array) -> RecordBatch:
         """All records in another order. The gathered batches are dropped."""
@@ -140,7 +158,7 @@ class _Gathered:
         else:
             offsets, lengths = np.concatenate(self._offsets), np.concatenate(self._lengths)
             whole = RecordBatch(self._buffer, offsets, lengths)
-            self._buffer = bytearray()
+            self._buffer = memoryview(Buffer(0))
         return whole.take(order)
 
 
@@ -156,7 +174,7 @@ def _gathered(batches: Iterable[Located], windows: Windows) -> Iterator[_Gathere
             window, number, room = None, found, windows.nbytes
         stream = windows.streams[number]
         for part in _cut(located, room, windows.nbytes) if stream else (located,):
-            window = window or _Gathered(part)
+            window = window or _Gathered(part, windows.nbytes + windows.nbytes // _MORE)
             window.add(part.batch)
             room -= _cost(part.batch)
             if stream and room <= 0:
