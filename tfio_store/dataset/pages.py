@@ -163,13 +163,13 @@ class Pages:
         self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
-        self._whole: PerProcess[dict[str, BytesLike]] = PerProcess(dict)
+        self._whole: dict[str, bytes] = {}
         """The objects of a small index, by their names."""
-        self._moved: PerProcess[dict[int, PageRef]] = PerProcess(dict)
+        self._moved: dict[int, PageRef] = {}
         """Where pages lie by now that appends have written again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _with_whole, (self.refs, self.folder, self.raw, self.streams, self._whole.here)
+        return _with_whole, (self.refs, self.folder, self.raw, self.streams, self._whole)
 
     @cached_property
     def _ends(self) -> dict[str, list[int]]:
@@ -204,7 +204,7 @@ class Pages:
             section_crc(view[ref.start : ref.start + ref.nbytes]) == ref.crc32c for ref in pages
         )
         if right:
-            self._whole.here[index.name] = data
+            self._whole[index.name] = bytes(data)
         return right
 
     @cached_property
@@ -221,7 +221,7 @@ class Pages:
         """The pages that list these shards, one at least, and the number of the first of them."""
         numbers = self._pages_of(first, stop)
         refs = self.refs[numbers.start : numbers.stop]
-        return _with_whole(refs, self.folder, self.raw, 0, self._whole.here), numbers.start
+        return _with_whole(refs, self.folder, self.raw, 0, self._whole), numbers.start
 
     def listed(self, shard: int) -> Listed:
         """The row of one shard in the list, with the place of its table."""
@@ -400,13 +400,13 @@ class Pages:
             first = encode_page([page[row] for row in rows])
             if section_crc(first) != ref.crc32c or len(first) != ref.nbytes:
                 raise gone
-            self._moved.here[number] = seen
+            self._moved[number] = seen
             return self._decoded(ref, first)
         raise gone
 
     def _ref(self, number: int) -> PageRef:
         """Where a page lies by now."""
-        return self._moved.here.get(number, self.refs[number])
+        return self._moved.get(number, self.refs[number])
 
     def _decoded(self, ref: PageRef, data: BytesLike) -> ShardPage:
         try:
@@ -566,16 +566,16 @@ class Pages:
     def _object(self, index: IndexObject) -> memoryview:
         """An object of a small index, all of it."""
         assert self.folder is not None
-        whole = self._whole.here
-        if index.name not in whole:
+        found = self._whole.get(index.name)
+        if found is None:
             data = self.folder.begin_range(index.name, 0, index.nbytes).result()
             try:
                 check_header(data)
             except ValueError as error:
                 url = self._url(index.name)
                 raise ManifestError(f"{url}: not the index of this dataset: {error}") from error
-            whole[index.name] = data
-        return memoryview(whole[index.name]).cast("B")
+            found = self._whole[index.name] = bytes(data)
+        return memoryview(found)
 
     def _url(self, name: str) -> str:
         return name if self.folder is None else self.folder.url(name)
@@ -586,9 +586,9 @@ def _with_whole(
     folder: Ranges | None,
     raw: bool,
     streams: int,
-    whole: dict[str, BytesLike],
+    whole: dict[str, bytes],
 ) -> Pages:
     """Pages in another process, with the objects that were at hand."""
     pages = Pages(refs, folder, raw, streams)
-    pages._whole.here.update(whole)
+    pages._whole.update(whole)
     return pages
