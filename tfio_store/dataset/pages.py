@@ -21,7 +21,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, decode_table
 from tfio_store.dataset.checks import check_name, check_room
-from tfio_store.dataset.container import check_header, is_container, section_crc
+from tfio_store.dataset.container import check_header, section_crc
 from tfio_store.dataset.shard_page import (
     PAGE_SHARDS,
     IndexObject,
@@ -195,17 +195,23 @@ class Pages:
         """Whether the index is read whole."""
         return is_small(self.totals.shards, sum(one.nbytes for one in self.objects))
 
-    def hold(self, index: IndexObject, data: BytesLike) -> bool:
-        """Take an object of a small index. False if these are not the bytes that the root means."""
+    def hold(self, index: IndexObject, data: BytesLike) -> ManifestError | None:
+        """Take an object of a small index. Returns why these bytes are not what the root means."""
         view = memoryview(data).cast("B")
-        pages = [ref for ref in self.refs if ref.index == index]
-        right = is_container(view) and len(view) == index.nbytes
-        right = right and all(
-            section_crc(view[ref.start : ref.start + ref.nbytes]) == ref.crc32c for ref in pages
-        )
-        if right:
-            self._whole[index.name] = bytes(data)
-        return right
+        try:
+            check_header(view)
+            if len(view) != index.nbytes:
+                raise ValueError(f"it has {len(view)} bytes, and the manifest says {index.nbytes}")
+            for number, ref in enumerate(self.refs):
+                if ref.index == index:
+                    page = self._decoded(ref, view[ref.start : ref.start + ref.nbytes])
+                    self._pages.put(number, page, ref.nbytes)
+        except ValueError as error:
+            return ManifestError(f"{self._url(index.name)}: not the index of this dataset: {error}")
+        except ManifestError as error:
+            return error
+        self._whole[index.name] = bytes(data)
+        return None
 
     @cached_property
     def digest(self) -> int:
@@ -566,16 +572,11 @@ class Pages:
     def _object(self, index: IndexObject) -> memoryview:
         """An object of a small index, all of it."""
         assert self.folder is not None
-        found = self._whole.get(index.name)
-        if found is None:
-            data = self.folder.begin_range(index.name, 0, index.nbytes).result()
-            try:
-                check_header(data)
-            except ValueError as error:
-                url = self._url(index.name)
-                raise ManifestError(f"{url}: not the index of this dataset: {error}") from error
-            found = self._whole[index.name] = bytes(data)
-        return memoryview(found)
+        if index.name not in self._whole:
+            wrong = self.hold(index, self.folder.begin_range(index.name, 0, index.nbytes).result())
+            if wrong is not None:
+                raise wrong
+        return memoryview(self._whole[index.name])
 
     def _url(self, name: str) -> str:
         return name if self.folder is None else self.folder.url(name)
