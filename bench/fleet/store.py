@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.fleet.clock import Answer, Clock
 from tests.support.framed import framed
-from tests.support.million import BLOCKS, many
+from tests.support.million import BLOCKS, LIST, many
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.storage import ObjectInfo, Retry, Storage, Store, Version
 from tfio_store.storage.answers import StatusError
@@ -53,7 +53,7 @@ class Bucket:
         self._table, self._page, self.manifest = made.table, made.page, made.manifest.to_bytes()
 
     def bytes_of(self, path: str, start: int, stop: int) -> memoryview | bytes:
-        if ".shards." in path:
+        if path.endswith(LIST):
             return self._page * ((stop - start) // len(self._page))
         if ".index." in path:
             return self._table
@@ -154,7 +154,7 @@ class HostStore(BucketStore):
         return data, ObjectInfo(path, len(data), "etag")
 
     async def _read(self, path: str, start: int, stop: int, version: Version) -> Any:
-        kind = "page" if ".shards." in path else "table" if ".index." in path else "data"
+        kind = "page" if path.endswith(LIST) else "table" if ".index." in path else "data"
         await self._ask_for(path, kind, stop - start)
         version.hold("etag", path)
         return self._service.bucket.bytes_of(path, start, stop)

@@ -162,10 +162,10 @@ def check_left(crowd: Crowd) -> None:
         assert records is None or found == records, f"{name} was changed"
     kept = set(FOREIGN)
     for name in ("train", "alias", "other"):
-        there = Folder(*place.open("ds")).manifest(f"_{name}.manifest.json")
-        assert there is not None
-        assert there.manifest is not None
-        kept |= {f"ds/_{name}.manifest.json", *(f"ds/{one}" for one in there.manifest.names())}
+        stored = Folder(*place.open("ds")).manifest(f"_{name}.manifest.json")
+        assert stored is not None
+        assert stored.manifest is not None
+        kept |= {f"ds/_{name}.manifest.json", *(f"ds/{one}" for one in stored.manifest.names())}
     left = set(place.names()) - kept
     assert not left, f"clean left {sorted(left)}"
     store, folder = place.open("ds")

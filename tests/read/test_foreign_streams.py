@@ -14,7 +14,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import pytest
 
 import tfio_store as tfs
@@ -22,6 +21,7 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.foreign import KINDS, codec_of, many_members, packed, texts
 from tests.support.framed import framed
+from tests.support.indexes import container, section
 from tfio_store.records.framing import backend
 from tfio_store.storage import open_store
 
@@ -218,7 +218,7 @@ def test_a_damaged_index_is_passed_by_with_a_word(tmp_path: Path, size: int) -> 
     tfs.build_index(path)
     index = tmp_path / "_a.gz.checkpoints"
     data = bytearray(index.read_bytes())
-    data[-40] ^= 1
+    data[60] ^= 1
     index.write_bytes(bytes(data[:size] if size >= 0 else data))
     with pytest.warns(RuntimeWarning, match="read without its index"):
         assert list(tfs.RecordReader(path)) == RECORDS
@@ -231,7 +231,7 @@ def test_a_damaged_seed_is_no_damage_of_the_file(tmp_path: Path, at: int) -> Non
     index = tmp_path / "_a.gz.checkpoints"
     sound = index.read_bytes()
     data = bytearray(sound)
-    data[at] ^= 1
+    data[table_end(sound) + at] ^= 1
     index.write_bytes(bytes(data))
     for policy in ("raise", "skip"):
         with pytest.raises(tfs.ManifestError, match=r"_a\.gz\.checkpoints.*build_index"):
@@ -248,19 +248,25 @@ def test_a_damaged_seed_is_no_damage_of_the_file(tmp_path: Path, at: int) -> Non
 
 def without_last(index: bytes, left: int) -> bytes:
     """The index of the first blocks alone, with all checksums that hold."""
-    nbytes, _, magic = struct.unpack("<QI4s", index[-16:])
-    body = index[-16 - nbytes : -16]
-    size, _, blocks, place, named, _ = struct.unpack_from("<QQQQII", body)
+    stop = table_end(index)
+    body = index[32 : 32 + struct.unpack_from("<Q", index, 24)[0]]
+    size, _, blocks, place, codec, named = struct.unpack_from("<QQQQII", body)
     at, columns = 40, []
     for width, extra in ((8, 0), (8, 0), (8, 1), (8, 1), (8, 1), (4, 0), (4, 0)):
         columns.append(body[at : at + width * (left + extra)])
         at += width * (blocks + extra)
     columns[1] = columns[1][:-8] + struct.pack("<Q", size) if left else b""
     records = struct.unpack_from("<Q", columns[3], 8 * left)[0]
-    facts = struct.pack("<QQQQII", size, records, left, place, named, 0)
-    body = b"".join([facts, *columns, body[at:]])
-    crc = google_crc32c.value(index[:16] + body)
-    return index[: -16 - nbytes] + body + struct.pack("<QI4s", len(body), crc, magic)
+    facts = struct.pack("<QQQQII", size, records, left, place, codec, named)
+    (nbytes,) = struct.unpack_from("<Q", columns[4], 8 * left)
+    seeds = index[stop + 16 : stop + 16 + nbytes]
+    blocks_left = section(b"blocks", b"".join([facts, *columns, body[at:]]))
+    return container(blocks_left, section(b"seeds", seeds))
+
+
+def table_end(index: bytes) -> int:
+    """Where the section of an index of checkpoints ends that is before the seeds."""
+    return 16 + (16 + struct.unpack_from("<Q", index, 24)[0] + 4 + 7) // 8 * 8
 
 
 @pytest.mark.parametrize("kind", ["GZIP level 6", "GZIP of many members", "ZLIB level 6"])

@@ -138,7 +138,7 @@ def test_an_index_of_another_generation_is_read_again(
 
     monkeypatch.setattr(Folder, "read", mixed)
     if stays:
-        with pytest.raises(ManifestError, match="not the index of this dataset"):
+        with pytest.raises(ManifestError, match="not a page of this dataset"):
             tfs.RecordSource(memory.url("train"))
     else:
         assert len(tfs.RecordSource(memory.url("train"))) == 50

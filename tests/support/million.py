@@ -27,7 +27,7 @@ from tfio_store.dataset.shard_page import (
 )
 from tfio_store.records.framing import crc32c
 
-__all__ = ["BLOCKS", "NAME", "many", "record", "write_many"]
+__all__ = ["BLOCKS", "LIST", "NAME", "many", "record", "write_many"]
 
 BLOCKS = 1000
 """Blocks of each shard, of one record each."""

@@ -202,7 +202,7 @@ def _of_indexes(name: str) -> Iterator[Damage]:
     flags = lying(table, "<I", 44, 8)
     yield changed("unknown flags", table_of, row[5], table, flags, "unknown kind")
     cut = [(page_of, row[1] + 20, None, "")]
-    yield Damage("index: cut", name, cut, "ManifestError", "page")
+    yield Damage("index: cut", name, cut, "ManifestError", "page|index of")
     gone = [(page_of, 0, None, None)]
     yield Damage("index: missing", name, gone, "FileNotFoundError", page_of)
     sums = len(table) - 4 - (-(16 + struct.unpack_from("<Q", table, 8)[0] + 4) % 8) - 4

@@ -28,7 +28,6 @@ __all__ = [
     "check_header",
     "container",
     "first_section_bytes",
-    "is_container",
     "payload_of",
     "section",
     "section_bytes",
@@ -52,17 +51,12 @@ def container(parts: Iterable[bytes | memoryview]) -> bytes:
     return b"".join([_HEADER.pack(_MAGIC, _VERSION, 0), *parts])
 
 
-def is_container(data: BytesLike) -> bool:
-    """Whether ``data`` begins as a container of this version does."""
-    return bytes(memoryview(data).cast("B")[:HEADER_BYTES]) == _HEADER.pack(_MAGIC, _VERSION, 0)
-
-
 def check_header(data: BytesLike) -> None:
     """ValueError unless ``data`` begins as a container does."""
     head = bytes(memoryview(data).cast("B")[:HEADER_BYTES])
     if len(head) < HEADER_BYTES or not head.startswith(_MAGIC):
         raise ValueError("it does not begin as an index does")
-    if not is_container(head):
+    if head != _HEADER.pack(_MAGIC, _VERSION, 0):
         raise ValueError(
             f"it has version {_HEADER.unpack(head)[1]}, and this library reads {_VERSION}; a newer "
             "tfio_store may read it"

@@ -186,14 +186,16 @@ class Folder:
         wanted = list(pages.objects if pages.small else ())
         for index in list(wanted):
             guess = guessed[index.name]() if index.name in guessed else None
-            if guess is not None and pages.hold(index, guess[0]):
+            if guess is not None and pages.hold(index, guess[0]) is None:
                 wanted.remove(index)
         reads = [early(self.store, self._index, index) for index in wanted]
         for index, read in zip(wanted, reads, strict=True):
             stored = read()
             if stored is None:
                 return index.name
-            pages.hold(index, stored[0])
+            wrong = pages.hold(index, stored[0])
+            if wrong is not None:
+                raise wrong
         return None
 
     def _index(self, index: IndexObject) -> Stored:

@@ -21,7 +21,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, decode_table
 from tfio_store.dataset.checks import check_name, check_room
-from tfio_store.dataset.container import check_header, is_container, section_crc
+from tfio_store.dataset.container import check_header, section_crc
 from tfio_store.dataset.shard_page import (
     PAGE_SHARDS,
     IndexObject,
@@ -163,13 +163,13 @@ class Pages:
         self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
-        self._whole: PerProcess[dict[str, BytesLike]] = PerProcess(dict)
+        self._whole: dict[str, bytes] = {}
         """The objects of a small index, by their names."""
-        self._moved: PerProcess[dict[int, PageRef]] = PerProcess(dict)
+        self._moved: dict[int, PageRef] = {}
         """Where pages lie by now that appends have written again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _with_whole, (self.refs, self.folder, self.raw, self.streams, self._whole.here)
+        return _with_whole, (self.refs, self.folder, self.raw, self.streams, self._whole)
 
     @cached_property
     def _ends(self) -> dict[str, list[int]]:
@@ -195,17 +195,23 @@ class Pages:
         """Whether the index is read whole."""
         return is_small(self.totals.shards, sum(one.nbytes for one in self.objects))
 
-    def hold(self, index: IndexObject, data: BytesLike) -> bool:
-        """Take an object of a small index. False if these are not the bytes that the root means."""
+    def hold(self, index: IndexObject, data: BytesLike) -> ManifestError | None:
+        """Take an object of a small index. Returns why these bytes are not what the root means."""
         view = memoryview(data).cast("B")
-        pages = [ref for ref in self.refs if ref.index == index]
-        right = is_container(view) and len(view) == index.nbytes
-        right = right and all(
-            section_crc(view[ref.start : ref.start + ref.nbytes]) == ref.crc32c for ref in pages
-        )
-        if right:
-            self._whole.here[index.name] = data
-        return right
+        try:
+            check_header(view)
+            if len(view) != index.nbytes:
+                raise ValueError(f"it has {len(view)} bytes, and the manifest says {index.nbytes}")
+            for number, ref in enumerate(self.refs):
+                if ref.index == index:
+                    page = self._decoded(ref, view[ref.start : ref.start + ref.nbytes])
+                    self._pages.put(number, page, ref.nbytes)
+        except ValueError as error:
+            return ManifestError(f"{self._url(index.name)}: not the index of this dataset: {error}")
+        except ManifestError as error:
+            return error
+        self._whole[index.name] = bytes(data)
+        return None
 
     @cached_property
     def digest(self) -> int:
@@ -221,7 +227,7 @@ class Pages:
         """The pages that list these shards, one at least, and the number of the first of them."""
         numbers = self._pages_of(first, stop)
         refs = self.refs[numbers.start : numbers.stop]
-        return _with_whole(refs, self.folder, self.raw, 0, self._whole.here), numbers.start
+        return _with_whole(refs, self.folder, self.raw, 0, self._whole), numbers.start
 
     def listed(self, shard: int) -> Listed:
         """The row of one shard in the list, with the place of its table."""
@@ -400,13 +406,13 @@ class Pages:
             first = encode_page([page[row] for row in rows])
             if section_crc(first) != ref.crc32c or len(first) != ref.nbytes:
                 raise gone
-            self._moved.here[number] = seen
+            self._moved[number] = seen
             return self._decoded(ref, first)
         raise gone
 
     def _ref(self, number: int) -> PageRef:
         """Where a page lies by now."""
-        return self._moved.here.get(number, self.refs[number])
+        return self._moved.get(number, self.refs[number])
 
     def _decoded(self, ref: PageRef, data: BytesLike) -> ShardPage:
         try:
@@ -566,16 +572,11 @@ class Pages:
     def _object(self, index: IndexObject) -> memoryview:
         """An object of a small index, all of it."""
         assert self.folder is not None
-        whole = self._whole.here
-        if index.name not in whole:
-            data = self.folder.begin_range(index.name, 0, index.nbytes).result()
-            try:
-                check_header(data)
-            except ValueError as error:
-                url = self._url(index.name)
-                raise ManifestError(f"{url}: not the index of this dataset: {error}") from error
-            whole[index.name] = data
-        return memoryview(whole[index.name]).cast("B")
+        if index.name not in self._whole:
+            wrong = self.hold(index, self.folder.begin_range(index.name, 0, index.nbytes).result())
+            if wrong is not None:
+                raise wrong
+        return memoryview(self._whole[index.name])
 
     def _url(self, name: str) -> str:
         return name if self.folder is None else self.folder.url(name)
@@ -586,9 +587,9 @@ def _with_whole(
     folder: Ranges | None,
     raw: bool,
     streams: int,
-    whole: dict[str, BytesLike],
+    whole: dict[str, bytes],
 ) -> Pages:
     """Pages in another process, with the objects that were at hand."""
     pages = Pages(refs, folder, raw, streams)
-    pages._whole.here.update(whole)
+    pages._whole.update(whole)
     return pages
