@@ -68,8 +68,7 @@ size_t op_type_size(TF_DataType type);
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
-/* How to reach and to treat the files of a dataset: the ops' attributes. */
-
+/* Those of all ops that read files: op_settings. */
 #define SETTINGS_ATTRIBUTES                                                                        \
     "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
         "partial: bool = false", "max_record_bytes: int = 1073741824"

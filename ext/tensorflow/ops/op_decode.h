@@ -74,8 +74,6 @@ bool op_layout_has_steps(op_layout layout);
 
 /* --- what is wrong ---------------------------------------------------------------------------- */
 
-/* What keeps an Example from being decoded, and how that is told. */
-
 /* What is wrong with which record. */
 typedef struct {
     size_t record;
@@ -91,8 +89,6 @@ typedef struct {
 bool op_fault_fail(const op_fault *fault, const char *place, failure *why);
 
 /* --- decoding --------------------------------------------------------------------------------- */
-
-/* Examples to the tensors that columns say. */
 
 /* Makes all of the op's outputs. */
 bool op_decode(op_call *call, const op_columns *wanted, const ex_bytes *records, size_t count,
@@ -140,18 +136,15 @@ ex_status op_tile_locate(op_tiles *of, size_t start, size_t *failed);
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* Values of one column, of any kind, to the memory of a tensor. */
-
-/* Reads what `source` says to `to`: float, int64_t or TF_TString. `scratch` is kept from call to call.
- * On failure *failed is the record; memory that can't be had is told by `why` alone. */
+/* Reads the values that `source` says, of one column, to the memory of a tensor: float, int64_t or
+ * TF_TString. `scratch` is kept from call to call. On failure *failed is the record; memory that can't be
+ * had is told by `why` alone. */
 ex_status op_read_values(const ex_column *source, ex_kind kind, void *to, op_chunk *scratch,
                          size_t *failed, failure *why);
 
 /* --- a batch ---------------------------------------------------------------------------------- */
 
 /* The decoding of one batch under way. */
-
-/* What decoding goes by. */
 typedef struct {
     op_call *call;
     const op_columns *wanted;
