@@ -50,7 +50,7 @@ def assert_epochs(given: list[int], rest: list[int]) -> None:
 
 
 def module(pl: Any) -> Any:
-    class Noting(pl.LightningModule):  # type: ignore[misc,name-defined]
+    class Noting(pl.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
@@ -162,7 +162,7 @@ def test_the_trainer_of_transformers_goes_on(url: str, tmp_path: Path, shuffle: 
     """It reads the epoch from its beginning, and passes by what it had."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-    class Noting(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Noting(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
