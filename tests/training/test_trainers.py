@@ -162,7 +162,7 @@ def test_the_trainer_of_transformers_goes_on(url: str, tmp_path: Path, shuffle: 
     """It reads the epoch from its beginning, and passes by what it had."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-    class Noting(torch.nn.Module):
+    class Noting(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
