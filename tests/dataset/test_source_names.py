@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.servers.place import Place
@@ -59,19 +59,22 @@ def oracle(text: str) -> list[str]:
             choices = [made for part in parts for made in oracle(part)]
         else:
             first, dots, last = text[at + 1 : end].partition("..")
-            if not (dots and first.isdecimal() and last.isdecimal()):
+            numbers = first.isdecimal() and last.isdecimal()
+            letters = {first, last} <= {"a", "b"}
+            if not (dots and (numbers or letters)):
                 continue
             width = max(len(first), len(last)) if "0" in (first[0], last[0]) else 0
             width = 0 if {first, last} <= set("0123456789") else width
-            a, b = int(first), int(last)
+            a, b = (int(first), int(last)) if numbers else (ord(first), ord(last))
             order = range(a, b + 1) if a <= b else range(a, b - 1, -1)
-            choices = [str(n).zfill(width) for n in order]
+            choices = [str(n).zfill(width) if numbers else chr(n) for n in order]
         return [text[:at] + made + rest for made in choices for rest in oracle(text[end + 1 :])]
     return [text]
 
 
 @given(st.lists(st.sampled_from(["{", "}", ",", "..", "a", "b", "0", "1", "02", "/"]), max_size=12))
 @settings(max_examples=1000)
+@example(["{", "a", "..", "a", "}"])
 def test_braces_are_those_of_a_shell(parts: list[str]) -> None:
     text = "".join(parts)
     assert expanded(text) == oracle(text)
