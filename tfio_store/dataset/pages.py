@@ -238,7 +238,18 @@ class Pages:
         if kept is not None:
             return kept
         number = self.page_of(shard)
-        return self._keep_item(shard, number, self._page(number))
+        page = self._page(number)
+        if not self.small:
+            return self._keep_item(shard, number, page)
+        columns = ("records", "blocks")
+        counts = [self._page_starts(column, number, page).tolist() for column in columns]
+        rows = zip(page, *counts, strict=True)  # all of it is asked for soon
+        for at, (listed, records, blocks) in enumerate(rows, self.before("shards", number)):
+            item = _Item(self._checked(number, listed), {"records": records, "blocks": blocks})
+            self._items.put(at, item, _ITEM_BYTES)
+            kept = item if at == shard else kept
+        assert kept is not None
+        return kept
 
     def _keep_item(self, shard: int, number: int, page: ShardPage) -> _Item:
         row = shard - self.before("shards", number)
@@ -260,8 +271,8 @@ class Pages:
         numbers = self._pages_of(first, stop)
         for number, page in zip(numbers, self._read_pages(numbers), strict=True):
             before = self.before("shards", number)
-            for i in range(max(first - before, 0), min(stop - before, len(page))):
-                yield self._checked(number, page[i])
+            for listed in islice(page, max(first - before, 0), stop - before):
+                yield self._checked(number, listed)
 
     def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The shards that hold these "records" or "blocks", which are counted over all shards, and

@@ -15,7 +15,7 @@ stream has no table: its blocks and the bytes of its table are 0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -107,6 +107,15 @@ class ShardPage:
         name = self.names[start : row["name_stop"]].decode()
         shard = ShardInfo(name, row["nbytes"], row["records"], row["crc32c"])
         return Listed(shard, row["blocks"], row["table_start"], row["table_nbytes"])
+
+    def __iter__(self) -> Iterator[Listed]:
+        columns = (
+            self.columns[name].tolist()
+            for name in ("nbytes", "records", "crc32c", "blocks", "table_start", "table_nbytes")
+        )
+        shards = zip(_names(self.names, self.columns["name_stop"]), *columns, strict=True)
+        for name, nbytes, records, crc, blocks, start, table in shards:
+            yield Listed(ShardInfo(name, nbytes, records, crc), blocks, start, table)
 
     @property
     def totals(self) -> PageTotals:
