@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -223,7 +224,8 @@ class _Begun(NamedTuple):
     def result(self) -> tuple[Any, float]:
         """The answer, and when its bytes were there."""
         if self.request is not None:
-            self.request.exception()
+            with suppress(Exception):  # the work meets it again
+                self.request.result()
         came = monotonic()
         if self.work is not None and self.answer.cancel():
             return self.work(), came
