@@ -18,7 +18,7 @@
 #define SLOTS 32
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
 #define LARGEST (POOL_LIMIT / 2)
-#define MAPPED ((size_t)1 << 20) /* from here on memory is mapped */
+#define MAPPED ((size_t)8 << 20) /* from here on memory is mapped */
 
 typedef struct {
     void *memory;

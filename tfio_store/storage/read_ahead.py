@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -223,7 +224,8 @@ class _Begun(NamedTuple):
     def result(self) -> tuple[Any, float]:
         """The answer, and when its bytes were there."""
         if self.request is not None:
-            self.request.exception()
+            with suppress(Exception):  # the work meets it again
+                self.request.result()
         came = monotonic()
         if self.work is not None and self.answer.cancel():
             return self.work(), came
@@ -240,8 +242,9 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     if not as many as usual. ``threads``: how many work on ranges at a time. Default: all `workers`.
     ``meter``: what counts them.
 
-    The caller works on the first local range, for which nobody has to be woken. It also works on
-    what no thread has begun when its turn comes: no reader waits for what others have begun.
+    The caller works on a local range that is wanted at once, for which nobody has to be woken,
+    while threads work on those behind it. It also works on what no thread has begun when its turn
+    comes: no reader waits for what others have begun.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.
@@ -325,12 +328,17 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         assert here.work is not None
         assert isinstance(here.store, LocalStore)
         read = partial(here.store.read_now, here.path, here.start, here.stop, here.version)
-        if not self._waiting and (self._fresh or fetch.cost <= _SMALL):
-            done = _done(partial(here.work, here, partial(read, cached=True), True))
-            if done is not None:
-                return _Begun(fetch, here.path, done)
         work = partial(here.work, here, read, False)
-        return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
+        pool = workers(self._threads)
+        if self._waiting:
+            return _Begun(fetch, here.path, pool.submit(work), work=work)
+        at_hand = partial(here.work, here, partial(read, cached=True), True)
+
+        def by_caller() -> Worked | None:
+            found = at_hand()
+            return pool.submit(work).result() if found is None else found
+
+        return _Begun(fetch, here.path, Future(), work=by_caller)
 
     def _window_of(self, store: Store) -> RequestWindow:
         """The window for the store of the moment: the shards of a dataset may lie in several."""
@@ -367,10 +375,12 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             self._window = self._window or self._window_of(fetch.store)
             self._next = None
             self._spent += fetch.cost
+            alone = not self._waiting and (self._fresh or fetch.cost <= _SMALL)
             begun = self._begin(fetch)
             self._fresh = False
             self._waiting.append(begun)
-            if begun.work is None and begun.answer.done():
+            by_caller = begun.work is not None and begun.request is None
+            if begun.answer.done() or (alone and by_caller):
                 return  # what is there at once is best used while it is in the cache
 
     def close(self) -> None:
@@ -388,20 +398,6 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     def __del__(self) -> None:
         if hasattr(self, "_spent"):
             self.close()
-
-
-def _done(work: Callable[[], Worked | None]) -> Future[Worked] | None:
-    """The work's result or error, as a future. None if it gives None."""
-    done: Future[Worked] = Future()
-    try:
-        found = work()
-    except Exception as error:
-        done.set_exception(error)
-        return done
-    if found is None:
-        return None
-    done.set_result(found)
-    return done
 
 
 def cancel_all(futures: Iterable[Future[Any]]) -> None:
