@@ -53,7 +53,7 @@ def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
     with tfs.TFRecordWriter(path) as writer:
         writer.write(event)
     for read in (tfs.infer_schema, tfs.read_table, tfs.iter_tables):
-        with pytest.raises(tfs.CorruptRecordError, match=f"record 0 of {path} is neither"):
+        with pytest.raises(tfs.CorruptRecordError, match=f"{path}: record 0 is not a tf"):
             read(path)
 
 
