@@ -132,7 +132,13 @@ def test_completion_offers_public_names_only() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
-    assert set(answer.stdout.split()) == {*tfs.__all__, "__version__", "errors", "results", "storage"}
+    assert set(answer.stdout.split()) == {
+        *tfs.__all__,
+        "__version__",
+        "errors",
+        "results",
+        "storage",
+    }
 
 
 def test_a_reader_tells_its_order(url: str) -> None:
