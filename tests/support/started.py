@@ -12,9 +12,11 @@ __all__ = ["run"]
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    root = str(Path(__file__).parents[2])  # not every environment has the package
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, **quiet, **environment},
+        env={**os.environ, "PYTHONPATH": path, **quiet, **environment},
         cwd=cwd,
         capture_output=True,
         text=True,

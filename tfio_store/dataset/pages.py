@@ -17,6 +17,7 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, decode_table
@@ -163,7 +164,7 @@ class Pages:
         self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
-        self._whole: dict[str, bytes] = {}
+        self._whole: dict[str, npt.NDArray[np.uint8]] = {}
         """The objects of a small index, by their names."""
         self._moved: dict[int, PageRef] = {}
         """Where pages lie by now that appends have written again."""
@@ -210,7 +211,7 @@ class Pages:
             return ManifestError(f"{self._url(index.name)}: not the index of this dataset: {error}")
         except ManifestError as error:
             return error
-        self._whole[index.name] = bytes(data)
+        self._whole[index.name] = np.frombuffer(bytes(data), np.uint8)
         return None
 
     @cached_property
@@ -598,7 +599,7 @@ def _with_whole(
     folder: Ranges | None,
     raw: bool,
     streams: int,
-    whole: dict[str, bytes],
+    whole: dict[str, npt.NDArray[np.uint8]],
 ) -> Pages:
     """Pages in another process, with the objects that were at hand."""
     pages = Pages(refs, folder, raw, streams)
