@@ -588,7 +588,7 @@ class Pages:
             wrong = self.hold(index, self.folder.begin_range(index.name, 0, index.nbytes).result())
             if wrong is not None:
                 raise wrong
-        return memoryview(self._whole[index.name])
+        return self._whole[index.name].data
 
     def _url(self, name: str) -> str:
         return name if self.folder is None else self.folder.url(name)
