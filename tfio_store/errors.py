@@ -58,15 +58,9 @@ class Reason(str, Enum):
     """What is wrong with bytes, for programs: its value is one word.
 
     Example:
-        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
-        ...     writer.write(b"record")
-        >>> with open("a.tfrecord", "r+b") as file:
-        ...     _ = file.truncate(20)
-        >>> try:
-        ...     list(tfs.RecordReader("a.tfrecord"))
-        ... except tfs.DataLossError as error:
-        ...     print(error.kind.value, error.kind.is_cut)
-        truncated True
+        >>> kind = tfs.errors.Reason("truncated")
+        >>> kind.text, kind.is_cut
+        ('the data ends inside a record', True)
     """
 
     LENGTH_CRC = "length_crc"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
+from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import NoThreadError, Owner, Threads
 
 __all__ = ["Memory", "Pipeline"]
@@ -96,7 +96,7 @@ class Pipeline:
         self._failure: BaseException | None = None
         self._on_failure = on_failure
         self._changed = threading.Condition()
-        self._cpu = Threads(os.cpu_count() or 1, "tfio_store-compress")
+        self._cpu = Threads(cores(), "tfio_store-compress")
         # one more, since one may wait until shards have ended
         self.io = Threads(min(shards, _UPLOAD_THREADS) + 1, "tfio_store-upload")
         """Make a `SerialQueue`: one for each shard's uploads."""
