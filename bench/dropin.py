@@ -65,34 +65,35 @@ def listed(files: list[str], read: Any) -> tf.data.Dataset:
     return module.list_files(files)
 
 
-PIPELINES: dict[str, Callable[[list[str], Any], tf.data.Dataset]] = {
-    ".batch": lambda files, read: read(files).batch(256),
-    ".map(single).batch": lambda files, read: read(files).map(single).batch(256),
-    ".shuffle.map(single).batch": lambda files, read: (
-        read(files).shuffle(SHUFFLE).map(single).batch(256)
-    ),
-    ".shuffle.batch.map(parse_example)": lambda files, read: (
-        read(files).shuffle(SHUFFLE).batch(256).map(whole)
-    ),
-    "interleave.shuffle.batch.map(parse_example)": lambda files, read: (
-        interleaved(files, read).shuffle(SHUFFLE).batch(256).map(whole)
-    ),
-    "list_files.interleave.shuffle.batch.map(parse_example)": lambda files, read: (
-        listed(files, read)
-        .interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-        .shuffle(SHUFFLE)
-        .batch(256)
-        .map(whole)
-    ),
-    "make_batched_features_dataset": lambda files, read: (
-        tf.data.experimental.make_batched_features_dataset(
-            files, 256, SPEC, reader=read, num_epochs=1, shuffle_buffer_size=SHUFFLE
-        )
-    ),
-    "num_parallel_reads=4, .batch": lambda files, read: read(files, num_parallel_reads=4).batch(
-        256
-    ),
-}
+def pipelines(batch: int) -> dict[str, Callable[[list[str], Any], tf.data.Dataset]]:
+    return {
+        ".batch": lambda files, read: read(files).batch(batch),
+        ".map(single).batch": lambda files, read: read(files).map(single).batch(batch),
+        ".shuffle.map(single).batch": lambda files, read: (
+            read(files).shuffle(SHUFFLE).map(single).batch(batch)
+        ),
+        ".shuffle.batch.map(parse_example)": lambda files, read: (
+            read(files).shuffle(SHUFFLE).batch(batch).map(whole)
+        ),
+        "interleave.shuffle.batch.map(parse_example)": lambda files, read: (
+            interleaved(files, read).shuffle(SHUFFLE).batch(batch).map(whole)
+        ),
+        "list_files.interleave.shuffle.batch.map(parse_example)": lambda files, read: (
+            listed(files, read)
+            .interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+            .shuffle(SHUFFLE)
+            .batch(batch)
+            .map(whole)
+        ),
+        "make_batched_features_dataset": lambda files, read: (
+            tf.data.experimental.make_batched_features_dataset(
+                files, batch, SPEC, reader=read, num_epochs=1, shuffle_buffer_size=SHUFFLE
+            )
+        ),
+        "num_parallel_reads=4, .batch": lambda files, read: (
+            read(files, num_parallel_reads=4).batch(batch)
+        ),
+    }
 
 
 JPEG = {
@@ -164,7 +165,9 @@ def make_files(folder: str, name: str, kind: str, nbytes: int) -> tuple[list[str
 
 
 def pipelines_of(kind: str) -> dict[str, Callable[[list[str], Any], tf.data.Dataset]]:
-    return {JPEGS: JPEG, TFDS: OF_TFDS}.get(kind, PIPELINES)
+    if kind in (JPEGS, TFDS):
+        return JPEG if kind == JPEGS else OF_TFDS
+    return pipelines(32 if kind == "1 MB" else 256)
 
 
 @contextlib.contextmanager

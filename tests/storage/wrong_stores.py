@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -24,8 +25,25 @@ from tfio_store.storage.registry import shared_store
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.testing import Site
 
-PAUSE = 0.002
+PAUSE = 0.01
 """Seconds in which others see what is half done."""
+
+LOOKED: dict[str, threading.Event] = {}
+"""What a racer who has looked, and found nothing, waits for: the next one."""
+
+
+def let_another_look(url: str) -> None:
+    """So that two racers believe that they won, however slowly their threads start."""
+    with LOCK:
+        other = LOOKED.pop(url, None)
+        if other is None:
+            met = LOOKED[url] = threading.Event()
+    if other is not None:
+        other.set()
+    elif not met.wait(5):
+        with LOCK:
+            LOOKED.pop(url, None)
+
 
 WRONG: dict[str, tuple[type[Any], str]] = {}
 """Of each scheme, the store and the name of the test."""
@@ -627,7 +645,7 @@ class Racing(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         if self.store.taken(self.path, if_absent, self.if_match):
             raise FileExistsError(errno.EEXIST, "taken", self.store.url(self.path))
-        time.sleep(PAUSE)
+        let_another_look(self.store.url(self.path))
         return self.store.put(self.path, self.data)
 
 
@@ -645,7 +663,8 @@ class PutsRace(RightStore):
     ) -> ObjectInfo:
         if self.taken(path, if_absent, if_match):
             raise FileExistsError(errno.EEXIST, "taken", self.url(path))
-        time.sleep(PAUSE)
+        if if_absent or if_match:
+            let_another_look(self.url(path))
         return super().put(path, data)
 
 
@@ -741,7 +760,7 @@ class CopiesRace(RightStore):
     def copy(self, source: str, target: str) -> ObjectInfo:
         if self.taken(target, True, None):
             raise FileExistsError(errno.EEXIST, "taken", self.url(target))
-        time.sleep(PAUSE)
+        let_another_look(self.url(target))
         return self.put(target, self.found(source).data)
 
 
