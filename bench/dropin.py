@@ -90,8 +90,8 @@ def pipelines(batch: int) -> dict[str, Callable[[list[str], Any], tf.data.Datase
                 files, batch, SPEC, reader=read, num_epochs=1, shuffle_buffer_size=SHUFFLE
             )
         ),
-        "num_parallel_reads=4, .batch": lambda files, read: (
-            read(files, num_parallel_reads=4).batch(batch)
+        "num_parallel_reads=4, .batch": lambda files, read: read(files, num_parallel_reads=4).batch(
+            batch
         ),
     }
 

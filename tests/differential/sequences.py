@@ -274,7 +274,9 @@ def check_sequences(draw: Draw, world: World) -> None:
                 hold(dataset.element_spec == theirs.element_spec, f"{who}: {dataset.element_spec}")
                 same(taken(dataset), wanted, f"{who}, iteration {iteration}")
         first = taken(make(native, tf.data.Dataset))
-        if draw.chance("saved", 0.3) and not isinstance(first[-1:], str):
+        # in TensorFlow itself a restored sample of parts that had ended may never end
+        sampled = draw.told["together"] == "sample"
+        if draw.chance("saved", 0.3) and not sampled:
             way = draw.one("who is saved", ours, accelerated)
             if taken(way()) == first and first and not isinstance(first[-1], str):
                 saved_and_restored(draw, way, first)
