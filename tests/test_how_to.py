@@ -130,6 +130,23 @@ def test_tensorflow_is_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
+def test_a_job_is_watched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    url = write_points(f"{tmp_path}/train")
+    seen: list[int] = []
+    names: dict[str, Any] = {
+        "URL": url,
+        "LOGS": f"{tmp_path}/logs",
+        "train": lambda batch: seen.append(len(batch)),
+    }
+    with caplog.at_level("INFO", "train"):
+        execute("docs/how_to/watch_a_job.md", names, "Log")
+    assert re.search(r"step 0: \d+ MB/s, \d+ records/s, waiting \d+ % of the time", caplog.text)
+    assert sum(seen) == names["reader"].metrics()["records"] == 1000
+    execute("docs/how_to/watch_a_job.md", names, "TensorBoard")
+    assert list(Path(names["LOGS"]).iterdir())
+
+
+@pytest.mark.tensorflow
 def test_a_folder_of_tfds_is_converted(tmp_path: Path) -> None:
     folder = tfds_folder(tmp_path)
     names: dict[str, Any] = {"FOLDER": str(folder), "URL": f"{tmp_path}/converted"}

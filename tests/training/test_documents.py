@@ -58,3 +58,27 @@ def test_the_page_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         code = block.replace("s3://bucket", str(tmp_path))
         exec(compile(code, f"docs/torch.md, block {number}", "exec"), names)
     assert capsys.readouterr().out.split() == ["8"] * 4
+
+
+def test_a_job_is_watched(tmp_path: Path) -> None:
+    prometheus = pytest.importorskip("prometheus_client")
+    telemetry = pytest.importorskip("opentelemetry.sdk.metrics")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+    tfs.write_table({"label": np.arange(1000)}, f"{tmp_path}/train", num_shards=4)
+    reader = tfs.RecordReader(f"{tmp_path}/train")
+    names: dict[str, Any] = {"reader": reader}
+    exported = export.InMemoryMetricReader()
+    pytest.importorskip("opentelemetry.metrics").set_meter_provider(
+        telemetry.MeterProvider([exported])
+    )
+    execute("watch_a_job.md", "Prometheus", names)
+    execute("watch_a_job.md", "OpenTelemetry", names)
+    assert len(list(reader)) == 1000
+
+    registry = prometheus.REGISTRY
+    assert registry.get_sample_value("reader_records_total") == 1000
+    assert registry.get_sample_value("reader_held_bytes") == 0
+    (resource,) = exported.get_metrics_data().resource_metrics
+    found = {each.name: each for each in resource.scope_metrics[0].metrics}
+    assert found["reader.records"].data.data_points[0].value == 1000
+    assert set(found) == {f"reader.{name}" for name in reader.metrics()}
