@@ -217,3 +217,10 @@ def test_the_fuzzer_draws_every_op(tmp_path: Path) -> None:
     known = set(re.findall(r'\.name = "(TfioStore\w+)"', kernels.read_text()))
     sound, dice = Sound(tmp_path), random.Random(0)
     assert {sound.draw(dice).op for _ in range(500)} == known
+
+
+@pytest.mark.parametrize("codec", ["99:x", "@index"])
+@pytest.mark.parametrize("op", ["TfioStoreReadBlocks", "TfioStoreReadExamples"])
+def test_codecs_that_there_are_not_are_refused(op: str, codec: str, tmp_path: Path) -> None:
+    given = blocks_of(tmp_path / "records", [b"x"] * 5) | {"codecs": [codec]}
+    assert "codecs must" in read_request(op, **given)

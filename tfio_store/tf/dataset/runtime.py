@@ -402,8 +402,12 @@ def _load(asked: BlockRequest, codec: str) -> Fetch[BytesLike]:
 
 
 def _block(asked: BlockRequest) -> tuple[str, Block]:
-    """The plain name of the codec, and the block. ReplacedError if its index no longer has it."""
-    name, indexed, _ = asked.codec.partition(_INDEXED)
+    """The plain name of the codec, and the block. ReplacedError if its index no longer has it, and
+    ValueError for a codec that there is not, which only a graph of others can name."""
+    given, indexed, _ = asked.codec.partition(_INDEXED)
+    name = codec_name(given, argument="codecs")
+    if name is None:
+        raise ValueError(f"codecs must not be {asked.codec!r}: a raw file has no checkpoints")
     block = Block(0, *asked.stored, *asked.raw, 0)
     if not indexed:
         return name, block
