@@ -107,6 +107,16 @@ def test_a_dataset_of_names_has_tensorflows_order(files: list[str]) -> None:
         assert taken(ours) == taken(native)
 
 
+@pytest.mark.parametrize("buffer", [1, 2, 100])
+def test_a_shuffle_before_another_one_draws_its_seeds_when_it_is_read(
+    files: list[str], buffer: int
+) -> None:
+    """A repeat makes one more iterator than it reads."""
+    chain: Chain = lambda read, _, files: (  # noqa: E731
+        read(files).shuffle(100, seed=7).shuffle(buffer, seed=5).batch(32).repeat(2))  # fmt: skip
+    check(chain, files, iterations=3, fused=False)
+
+
 @pytest.mark.parametrize("buffer", [1, 2, 31, 32, 33, COUNT - 1, COUNT, COUNT + 1, 10 * COUNT])
 def test_any_buffer_has_tensorflows_order(files: list[str], buffer: int) -> None:
     def chain(read: Any, _: Any, files: list[str]) -> Any:

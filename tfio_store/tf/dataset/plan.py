@@ -212,7 +212,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
         shuffle = Shuffle(size, seed, again)
         told = f"shuffle({size})"
-        if size == 1:  # which leaves the order as it is
+        # It leaves the order as it is. But a shuffle before it draws its seeds when the first
+        # element is asked for, and not before.
+        if size == 1 and plan.shuffle is None:
             return self._then(plan, shuffle.shuffled, told)
         if plan.source is None or plan.shuffle is not None:
             after = replace(plan, source=None, shuffle=None)
