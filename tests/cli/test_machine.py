@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from importlib.util import find_spec
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_doctor(run: Run) -> None:
     assert found["crc32c"] == tfs.backend().crc32c
     assert {"GZIP", "ZLIB"} <= set(found["codecs"])
     assert found["crc32c_agrees"] is True
-    assert (found["there"], found["conditional"]) == (None, None)
+    assert (found["there"], found["conditional"], found["client"]) == (None, None, None)
     text = run("doctor").out
     assert f"CRC32C by {tfs.backend().crc32c}" in text
 
@@ -30,6 +31,10 @@ def test_doctor_looks_at_a_store(run: Run, s3: Place) -> None:
     found = run("doctor", s3.url("train"), *options, "--json").document
     assert found["endpoint"] == s3.url("train")
     assert isinstance(found["conditional"], bool)
+    assert found["client"] == ("fsspec" if find_spec("obstore") is None else "obstore")
+    assert run("doctor", s3.url("train"), *options, "--backend", "fsspec").out.endswith(
+        "read by        fsspec\n"
+    )
     assert found["there"] is False
     tfs.write_table({"x": [1]}, s3.url("train"), storage_options=s3.storage_options)
     assert run("doctor", s3.url("train"), *options, "--json").document["there"] is True

@@ -48,7 +48,7 @@ class Place:
     root: str
     storage_options: dict[str, Any] = field(default_factory=dict)
     endpoint: str = ""
-    backend: str = "fsspec"
+    backend: str = "auto"
 
     def url(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root

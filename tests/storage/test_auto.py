@@ -1,4 +1,4 @@
-"""backend="auto": obstore where it is installed, with the credentials that botocore finds."""
+"""The default: obstore where it is installed, with the credentials that botocore finds."""
 
 from __future__ import annotations
 
@@ -42,21 +42,19 @@ def test_obstore_reads_where_it_is_installed(
     s3.put("x", DATA)
     with caplog.at_level(logging.INFO, logger="tfio_store"):
         for _ in range(3):
-            store, path = open_store(s3.url("x"), s3.storage_options, backend="auto")
+            store, path = open_store(s3.url("x"), s3.storage_options)
     assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
-    same, _ = open_store(
-        s3.url("x"), s3.storage_options, backend="obstore" if installed else "fsspec"
-    )
-    assert store is same
-    (told,) = [each.getMessage() for each in caplog.records if "auto" in each.getMessage()]
+    assert isinstance(store, S3Store)
+    assert store.client_of(path) == ("obstore" if installed else "fsspec")
+    (told,) = [each.getMessage() for each in caplog.records if "is read by" in each.getMessage()]
     assert ("by obstore" in told) is installed
     assert ("by fsspec, since obstore is missing" in told) is not installed
 
 
 def test_other_schemes_are_as_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tfio_store"):
-        assert type(open_store(tmp_path, backend="auto")[0]) is LocalStore
-        assert open_store("memory://x", backend="auto")[0] is open_store("memory://x")[0]
+        assert type(open_store(tmp_path)[0]) is LocalStore
+        assert open_store("memory://x")[0] is open_store("memory://x", backend="fsspec")[0]
     assert caplog.records == []
 
 
@@ -101,12 +99,10 @@ def test_credentials_are_those_of_botocores_chain(
         s3.url("x"),
         {**options, "max_paths": hash(tmp_path) % 1000 + 1},
         retry=Retry(attempts=2),
-        backend="auto",
     )
     assert bytes(store.read(path, 0, 256).result()) == DATA
     assert isinstance(store, S3Store)
     found = store._client.connection.fs._s3._request_signer._credentials
     assert found.method == CHAIN[source]
     if installed:
-        made = store._connection.wait(store._native(path.partition("/")[0]))  # type: ignore[attr-defined]
-        assert made is not None
+        assert store.client_of(path) == "obstore"

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import http.server
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def opened(url: str, options: dict[str, Any], **more: Any) -> tuple[Any, str]:
 
 def native(store: Any, bucket: str) -> Any:
     """obstore's own store of the bucket, None where fsspec reads it."""
-    return store._connection.wait(store._native(bucket))
+    return store._native(bucket)
 
 
 def config_of(made: Any) -> dict[str, Any]:
@@ -235,11 +236,11 @@ def test_a_refused_request_is_decided_by_fsspec(
     store, path = opened(s3.url("x"), s3.storage_options)
     asked = []
 
-    async def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         asked.append(args)
         raise obstore.exceptions.GenericError("Received redirect without LOCATION")
 
-    monkeypatch.setattr(obstore, "get_async", refuse)
+    monkeypatch.setattr(obstore, "get", refuse)
     for _ in range(4):
         assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
     assert len(asked) == 2  # where the bucket is was asked anew once
@@ -252,17 +253,14 @@ def test_many_refusals_at_a_time_are_one(
     """The log says once that the bucket is left to fsspec, and not after the first refusal."""
     s3.put("x", DATA)
     store, path = opened(s3.url("x"), s3.storage_options)
-    refused: asyncio.Event | None = None
+    together = threading.Barrier(30)
 
-    async def refuse(*args: Any, **kwargs: Any) -> Any:
-        nonlocal refused
-        refused = asyncio.Event() if refused is None or refused.is_set() else refused
-        here = refused
-        asyncio.get_running_loop().call_later(0.1, here.set)
-        await here.wait()  # until all others of this round have asked
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(1)  # until all others of this round have asked
         raise obstore.exceptions.GenericError("Received redirect without LOCATION")
 
-    monkeypatch.setattr(obstore, "get_async", refuse)
+    monkeypatch.setattr(obstore, "get", refuse)
     for rounds in range(1, 4):
         reads = [store.read(path, at, at + 9) for at in range(30)]
         assert [bytes(read.result()) for read in reads] == [DATA[at : at + 9] for at in range(30)]
@@ -288,11 +286,11 @@ def test_what_obstore_cannot_build_is_not_retried(
     store, path = opened(s3.url("x"), s3.storage_options)
     asked = []
 
-    async def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         asked.append(args)
         raise obstore.exceptions.GenericError("Generic S3 error: HTTP error: builder error")
 
-    monkeypatch.setattr(obstore, "get_async", refuse)
+    monkeypatch.setattr(obstore, "get", refuse)
     assert bytes(store.read(path, 0, 10).result()) == DATA[:10]
     assert len(asked) == 1
 

@@ -164,12 +164,14 @@ def write(store: Store, path: str) -> None:
 
 @pytest.mark.parametrize("ask", [read, put, write], ids=lambda ask: ask.__name__)
 def test_requests_to_a_bucket_are_paced(
-    s3: Place, shaped: Callable[..., Shaped], ask: Callable[[Store, str], object]
+    s3: Place, shaped: Callable[..., Shaped], ask: Callable[[Store, str], object], backend: str
 ) -> None:
     s3.put("x", b"12345")
     proxy = shaped(s3.endpoint, p_503=1.0)
     options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
-    store, path = open_store(s3.url("x"), options, retry=Retry(attempts=3, base_delay=0))
+    store, path = open_store(
+        s3.url("x"), options, retry=Retry(attempts=3, base_delay=0), backend=backend
+    )
     with pytest.raises(OSError, match="SlowDown"):
         ask(store, path)
     assert store._pace.here.rate < 5  # type: ignore[attr-defined]

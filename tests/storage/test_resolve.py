@@ -56,7 +56,7 @@ def test_an_unknown_scheme_is_named() -> None:
 
 
 def test_an_unknown_backend_is_named() -> None:
-    with pytest.raises(ValueError, match="backend='rust': pass one of 'fsspec', 'obstore', 'auto'"):
+    with pytest.raises(ValueError, match="backend='rust': pass one of 'auto', 'obstore', 'fsspec'"):
         open_store("/a", backend="rust")
 
 

@@ -55,16 +55,20 @@ def test_a_refused_connection_is_given_up_within_5_s(
 def test_who_expects_the_server_back_waits_longer(
     url: str, options: dict[str, Any], backend: str, waited: list[float]
 ) -> None:
-    store, path = open_store(url, options, retry=Retry(attempts=12, refused=60))
+    store, path = open_store(url, options, retry=Retry(attempts=12, refused=60), backend=backend)
     with pytest.raises(ConnectionError, match="12 attempts"):
         store.read(path, 0, 10).result()
     assert len(waited) == 11
 
 
-def test_retries_are_logged(s3: Place, shaped: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_retries_are_logged(
+    s3: Place, shaped: Any, caplog: pytest.LogCaptureFixture, backend: str
+) -> None:
     proxy = shaped(s3.endpoint, p_503=1.0)
     options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
-    store, path = open_store(s3.url("x"), options, retry=Retry(attempts=3, base_delay=0))
+    store, path = open_store(
+        s3.url("x"), options, retry=Retry(attempts=3, base_delay=0), backend=backend
+    )
     with caplog.at_level(logging.INFO, "tfio_store"), pytest.raises(OSError, match="3 attempts"):
         store.read(path, 0, 10).result()
     told = [record.getMessage() for record in caplog.records if record.name == "tfio_store"]

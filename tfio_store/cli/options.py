@@ -149,8 +149,8 @@ COMMON = (
     _storage_options("-o", "--storage-options"),
     click.option(
         "--backend",
-        type=click.Choice(["fsspec", "obstore", "auto"]),
-        default="fsspec",
+        type=click.Choice(["auto", "obstore", "fsspec"]),
+        default="auto",
         show_default=True,
         help="What reads S3, GCS and Azure.",
     ),

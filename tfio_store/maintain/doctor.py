@@ -45,6 +45,8 @@ class Diagnosis:
             A missing bucket looks as an empty one does. None if no URL was asked for.
         conditional (bool | None): Whether its store decides conditional writes, so that two writers
             never harm each other. None if no URL was asked for.
+        client (str | None): What reads from its store, if that is S3, GCS or Azure: "obstore" or
+            "fsspec", and why fsspec although obstore was wanted. None for other places.
     """
 
     python: str
@@ -59,6 +61,7 @@ class Diagnosis:
     endpoint: str | None
     there: bool | None
     conditional: bool | None
+    client: str | None
 
 
 def diagnose(
@@ -81,11 +84,12 @@ def diagnose(
         ImportError: The package that knows the URL's scheme is not installed.
     """
     running = running_backend()
-    endpoint = there = conditional = None
+    endpoint = there = conditional = client = None
     if url is not None:
         store, path = (storage or Storage()).open(url)
         there = _is_there(store, path)
         endpoint, conditional = store.url(path), store.conditional
+        client = store.client_of(path) if hasattr(store, "client_of") else None
     return Diagnosis(
         python=platform.python_version(),
         platform=f"{sys.platform} {platform.machine()}",
@@ -99,6 +103,7 @@ def diagnose(
         endpoint=endpoint,
         there=there,
         conditional=conditional,
+        client=client,
     )
 
 

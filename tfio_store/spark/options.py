@@ -165,7 +165,7 @@ class _Given:
         return Storage(
             self.take("storageOptions", _object),
             retry=self.take("retry", lambda text: Retry(**_object(text))),
-            backend=self.take("backend", str, default="fsspec"),
+            backend=self.take("backend", str, default="auto"),
         )
 
     def refuse_others(self, doing: str) -> None:

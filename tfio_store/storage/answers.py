@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Answer", "StatusError", "code_of", "reason_of", "status_of"]
+__all__ = ["Answer", "StatusError", "code_of", "message_in", "reason_of", "status_of"]
 
 LONGEST_REASON = 500
 """Characters."""

@@ -148,7 +148,7 @@ class FsspecStore:
 
         if stop <= start:
             return b""
-        return repeated_blocking(self._retry, attempt, self.url(path), self._secrets)
+        return repeated_blocking(self._retry, attempt, self.url(path), Pace(), self._secrets)
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         yield from objects(self._found(folder))
@@ -267,7 +267,7 @@ class FsspecStore:
         if self._connection.asynchronous and work is not None and method != "mv":
             return self._connection.wait(self._tried(lambda: work(*args, **kwargs), url))
         return repeated_blocking(
-            self._retry, lambda: getattr(fs, method)(*args, **kwargs), url, self._secrets
+            self._retry, lambda: getattr(fs, method)(*args, **kwargs), url, Pace(), self._secrets
         )
 
     async def _tried(self, attempt: Callable[[], Awaitable[T]], url: str, nbytes: int = 0) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections import deque
 from math import inf
@@ -51,10 +52,11 @@ class Pace:
     higher rate meets more refusals, so readers end up with about the same one.
 
     Until the first refusal nothing is held up. The caller tells the time, in seconds from any
-    moment. No clock is looked at here.
+    moment. No clock is looked at here. Any thread may call.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.rate = inf
         """Requests a second that may begin."""
         self._searches = True
@@ -72,55 +74,63 @@ class Pace:
 
     def join(self) -> int:
         """A request wants to begin, once or more often. Returns its number. `leave` must follow."""
-        self._last += 1
-        return self._last
+        with self._lock:
+            self._last += 1
+            return self._last
 
     def wait(self, number: int, now: float) -> float:
         """Seconds after which the request is to ask again. 0 if it may begin: in the order of the
         numbers, so that what is repeated goes before what is new."""
-        self._first = now if self._first is None else self._first
-        if now - self._cut > FORGOTTEN:
-            self.rate, self._searches = inf, True
-        if self.rate == inf:
-            before = 0
-        else:
-            before = bisect_left(self._waiting, number)
-            at = self._next + before / self.rate
-            if at > now:
-                if self._waiting[before : before + 1] != [number]:
-                    self._waiting.insert(before, number)
-                return at - now
-            self._next = max(now, self._next) + 1 / self.rate
-        self.leave(number)
-        self._under_way += 1
-        return 0.0
+        with self._lock:
+            self._first = now if self._first is None else self._first
+            if now - self._cut > FORGOTTEN:
+                self.rate, self._searches = inf, True
+            if self.rate != inf:
+                before = bisect_left(self._waiting, number)
+                at = self._next + before / self.rate
+                if at > now:
+                    if self._waiting[before : before + 1] != [number]:
+                        self._waiting.insert(before, number)
+                    return at - now
+                self._next = max(now, self._next) + 1 / self.rate
+            self._leave(number)
+            self._under_way += 1
+            return 0.0
 
     def leave(self, number: int) -> None:
         """The request waits no longer: it begins, or nobody wants it any more."""
+        with self._lock:
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
         at = bisect_left(self._waiting, number)
         if self._waiting[at : at + 1] == [number]:
             del self._waiting[at]
 
     def ended(self, now: float, begun: float, *, refused: bool) -> None:
         """A request that began at ``begun`` was refused, or ended otherwise."""
-        self._under_way -= 1
-        self._ended = min(self._ended + 1, OUTCOMES)
-        self._refused += (refused - self._refused) / self._ended
-        if not refused:
-            self._answers.append(now)
-            longer = 1 + ((now - self._cut) / LONGER) ** 2
-            more = MORE * max(1.0, FEW / self.rate)
-            self.rate += SEARCH if self._searches else more * longer
-        elif begun >= self._cut and self._refused > TOLERATED:  # others tell of the rate before
-            if self.rate == inf:
-                self.rate = max(self._seen(now), self._under_way + 1.0)
-            else:
-                self._searches = False
-            self.rate = max(LEAST, self.rate * (1 - CUT / (1 + self.rate / MANY)))
-            self._cut = now
-            if self.rate > FEW:  # what is refused from here on tells soon whether that was enough
-                self._refused /= 2
-            self._next = min(self._next, now + 1 / self.rate)
+        with self._lock:
+            self._under_way -= 1
+            self._ended = min(self._ended + 1, OUTCOMES)
+            self._refused += (refused - self._refused) / self._ended
+            if not refused:
+                self._answers.append(now)
+                longer = 1 + ((now - self._cut) / LONGER) ** 2
+                more = MORE * max(1.0, FEW / self.rate)
+                self.rate += SEARCH if self._searches else more * longer
+            elif begun >= self._cut and self._refused > TOLERATED:  # others tell of the rate before
+                self._lower(now)
+
+    def _lower(self, now: float) -> None:
+        if self.rate == inf:
+            self.rate = max(self._seen(now), self._under_way + 1.0)
+        else:
+            self._searches = False
+        self.rate = max(LEAST, self.rate * (1 - CUT / (1 + self.rate / MANY)))
+        self._cut = now
+        if self.rate > FEW:  # what is refused from here on tells soon whether that was enough
+            self._refused /= 2
+        self._next = min(self._next, now + 1 / self.rate)
 
     def _seen(self, now: float) -> float:
         """Answers a second of late."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["check_backend", "open_store"]
 
 ENTRY_POINTS = "tfio_store.stores"
-BACKENDS = ("fsspec", "obstore", "auto")
+BACKENDS = ("auto", "obstore", "fsspec")
 USUAL_RETRY = Retry()
 
 SERVICES = {
@@ -43,15 +43,16 @@ def open_store(
     storage_options: Mapping[str, Any] | None = None,
     *,
     retry: Retry | None = None,
-    backend: str = "fsspec",
+    backend: str = "auto",
 ) -> tuple[Store, str]:
     """The store that keeps ``url``, and the object's path in it.
 
     ``url`` is a local path (``~`` is the home directory), or a URL of any scheme that fsspec or an
     installed plugin (entry point group ``tfio_store.stores``) knows; ``storage_options`` are what
-    its fsspec class takes. ``backend="obstore"`` reads S3, GCS and Azure by obstore; everything
-    else, writing included, is the same as without. "auto" is obstore where it is installed. Stores
-    of the same options share their connections.
+    its fsspec class takes. ``backend="auto"`` reads S3, GCS and Azure by obstore where it is
+    installed, and where it can honour the options; "obstore" is for those who want to hear if not,
+    and "fsspec" never takes it. All else, writing included, goes through fsspec. Stores of the same
+    options share their connections.
 
     Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
     scheme is not installed; both say what to install.
@@ -185,10 +186,9 @@ def factory_of(scheme: str, backend: str) -> Factory:
         return MemoryStore
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
-    if scheme in SERVICES and (
-        backend == "obstore" or (backend == "auto" and takes_obstore(scheme))
-    ):
-        return obstore_factory(scheme)
+    by_name = backend == "obstore"
+    if scheme in SERVICES and (by_name or (backend == "auto" and takes_obstore(scheme))):
+        return obstore_factory(scheme, by_name=by_name)
     return fsspec_factory(scheme)
 
 
@@ -197,30 +197,35 @@ def takes_obstore(scheme: str) -> bool:
     """Whether "auto" reads this scheme by obstore, whose stores themselves leave to fsspec what
     obstore would not do as fsspec does."""
     try:
-        import obstore  # noqa: F401
+        import obstore
     except ImportError as fault:
-        log.info(
-            'backend="auto": %s:// is read by fsspec, since obstore is missing: %s', scheme, fault
-        )
+        log.info("%s:// is read by fsspec, since obstore is missing: %s", scheme, fault)
         return False
-    log.info('backend="auto": %s:// is read by obstore, which is installed', scheme)
+    log.info("%s:// is read by obstore %s", scheme, obstore.__version__)
     return True
 
 
-def obstore_factory(scheme: str) -> Factory:
+def obstore_factory(scheme: str, *, by_name: bool) -> Factory:
     fsspec_factory(scheme)  # says what is missing of what obstore's stores build on
     try:
         import obstore  # noqa: F401
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
     from tfio_store.storage.cloud.obstore import (
+        AutoAzureStore,
+        AutoGCSStore,
+        AutoS3Store,
         ObstoreAzureStore,
         ObstoreGCSStore,
         ObstoreS3Store,
     )
 
-    stores = {"s3": ObstoreS3Store, "gcs": ObstoreGCSStore, "azure": ObstoreAzureStore}
-    return stores[SERVICES[scheme]]
+    stores: dict[str, tuple[Factory, Factory]] = {
+        "s3": (AutoS3Store, ObstoreS3Store),
+        "gcs": (AutoGCSStore, ObstoreGCSStore),
+        "azure": (AutoAzureStore, ObstoreAzureStore),
+    }
+    return stores[SERVICES[scheme]][by_name]
 
 
 def fsspec_factory(scheme: str) -> Factory:

@@ -130,7 +130,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        return repeated_blocking(self, attempt, url)
+        return repeated_blocking(self, attempt, url, Pace())
 
 
 async def repeated(
@@ -145,54 +145,86 @@ async def repeated(
     the log show none of the ``secrets`` of the store's options, whatever the store answers."""
     import asyncio  # imported late: it takes 20 ms
 
-    trials, now = Trials(retry, url, secrets), asyncio.get_running_loop().time
-    number = pace.join()
-    try:
+    with Trials(retry, url, pace, secrets) as trials:
         while True:
-            while (wait := pace.wait(number, now())) > 0:
+            while (wait := trials.wait()) > 0:
                 await asyncio.sleep(wait)
-            begun, slow = now(), False
             try:
-                return await asyncio.wait_for(attempt(), retry.limit(nbytes))
-            except Exception as fault:
-                slow = is_slow_down(fault)
-                pause = trials.after(fault)
-            finally:
-                pace.ended(now(), begun, refused=slow)
-            if isinstance(pause, Exception):
+                answer = await asyncio.wait_for(attempt(), retry.limit(nbytes))
+            except BaseException as fault:
+                pause = trials.ended(fault)
+            else:
+                trials.ended()
+                return answer
+            if isinstance(pause, BaseException):
                 raise pause  # outside the handler, which would chain the fault to it as it was
             await asyncio.sleep(pause)
-    finally:
-        pace.leave(number)
 
 
 def repeated_blocking(
-    retry: Retry, attempt: Callable[[], T], url: str, secrets: re.Pattern[str] | None = None
+    retry: Retry,
+    attempt: Callable[[], T],
+    url: str,
+    pace: Pace,
+    secrets: re.Pattern[str] | None = None,
+    rest: Callable[[float], object] | None = None,
 ) -> T:
-    """`Retry.run_blocking`, without these ``secrets``."""
-    trials = Trials(retry, url, secrets)
-    while True:
-        try:
-            return attempt()
-        except Exception as fault:
-            pause = trials.after(fault)
-        if isinstance(pause, Exception):
-            raise pause
-        time.sleep(pause)
+    """`repeated` for an attempt that blocks, and limits its time itself. ``rest``: how to wait."""
+    sleep = rest or time.sleep
+    with Trials(retry, url, pace, secrets) as trials:
+        while True:
+            while (wait := trials.wait()) > 0:
+                sleep(wait)
+            try:
+                answer = attempt()
+            except BaseException as fault:
+                pause = trials.ended(fault)
+            else:
+                trials.ended()
+                return answer
+            if isinstance(pause, BaseException):
+                raise pause
+            sleep(pause)
 
 
 class Trials:
-    """The attempts at one request."""
+    """The attempts at one request: when the next one may begin, and what its fault leads to. All
+    waiting is left to the caller."""
 
-    def __init__(self, retry: Retry, url: str, secrets: re.Pattern[str] | None = None) -> None:
+    def __init__(
+        self, retry: Retry, url: str, pace: Pace, secrets: re.Pattern[str] | None = None
+    ) -> None:
         self._retry = retry
         self._url = url
+        self._pace = pace
         self._secrets = secrets
         self._failures = 0
         self._refused = 0.0  # seconds waited for somebody to answer
+        self._begun = 0.0
 
-    def after(self, fault: Exception) -> float | Exception:
+    def __enter__(self) -> Trials:
+        self._number = self._pace.join()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pace.leave(self._number)
+
+    def wait(self) -> float:
+        """Seconds after which to ask again, or 0: an attempt has begun, and `ended` must follow."""
+        now = time.monotonic()
+        wait = self._pace.wait(self._number, now)
+        self._begun = now
+        return wait
+
+    def ended(self, fault: BaseException | None = None) -> float | BaseException:
         """Return the seconds until the next attempt, or the exception to raise in place of one."""
+        refused = fault is not None and is_slow_down(fault)
+        self._pace.ended(time.monotonic(), self._begun, refused=refused)
+        if fault is None:
+            return 0.0
+        return self._after(fault) if isinstance(fault, Exception) else fault
+
+    def _after(self, fault: Exception) -> float | Exception:
         self._failures += 1
         retry = self._retry
         if self._failures >= retry.attempts or not is_transient(fault):

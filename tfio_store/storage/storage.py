@@ -33,8 +33,10 @@ class Storage:
             None: fsspec finds the credentials, for example in the environment.
         retry (Retry | None): How often, and how patiently, requests are repeated after passing
             faults of the storage. Default None: ``Retry()``.
-        backend (str): "fsspec" (default), "obstore" to read S3, GCS and Azure through obstore, or
-            "auto": obstore if it is installed, and else fsspec.
+        backend (str): What reads S3, GCS and Azure. "auto" (default): obstore where it is installed
+            and can honour the options, and else fsspec. "obstore": the same, with an error if it is
+            not installed, and a warning in the log for each bucket that fsspec reads. "fsspec":
+            never obstore. Whatever it is, fsspec writes.
         cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what readers
             fetch from distant stores, for later epochs and for other processes; see `LocalCache`.
             Default None.
@@ -47,10 +49,10 @@ class Storage:
         OSError: The cache's folder cannot be written to.
 
     Example:
-        >>> storage = tfs.Storage({"anon": True}, retry=tfs.Retry(attempts=3), backend="auto")
+        >>> storage = tfs.Storage({"anon": True}, retry=tfs.Retry(attempts=3))
         >>> reader = tfs.RecordReader("s3://b/train", storage=storage)  # doctest: +SKIP
-        >>> tfs.Storage({"key": "…", "secret": "…"}, backend="obstore")
-        Storage({'key': ..., 'secret': ...}, backend='obstore')
+        >>> tfs.Storage({"key": "…", "secret": "…"}, backend="fsspec")
+        Storage({'key': ..., 'secret': ...}, backend='fsspec')
     """
 
     options: Mapping[str, Any] | None = field(hash=False)
@@ -68,7 +70,7 @@ class Storage:
         options: Mapping[str, Any] | None = None,
         *,
         retry: Retry | None = None,
-        backend: str = "fsspec",
+        backend: str = "auto",
         cache: str | os.PathLike[str] | LocalCache | None = None,
         index_dir: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -91,7 +93,7 @@ class Storage:
         names = ", ".join(f"{name!r}: ..." for name in self.options or ())
         shown = [f"{{{names}}}"] if names else []
         shown += [] if self.retry is None else [f"retry={self.retry}"]
-        shown += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
+        shown += [] if self.backend == "auto" else [f"backend={self.backend!r}"]
         shown += [] if self.cache is None else [f"cache={self.cache}"]
         shown += [] if self.index_dir is None else [f"index_dir={redacted(self.index_dir)!r}"]
         return f"Storage({', '.join(shown)})"

@@ -259,10 +259,10 @@ class Store(Protocol):
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
         """Begin to read bytes [start, stop). The result has exactly that many, and fewer only if
-        the object is known to end there. Cancelling the future cancels the request. Passing faults
-        are retried; a short answer is one. With ``etag`` the bytes are of that version, or
-        ReplacedError is raised. A `Version` that knows no etag yet takes that of the first
-        answer."""
+        the object is known to end there. Cancelling the future gives the request up: it is not made
+        again, and ends at once where the client can. Passing faults are retried; a short answer is
+        one. With ``etag`` the bytes are of that version, or ReplacedError is raised. A `Version`
+        that knows no etag yet takes that of the first answer."""
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         """Every object below ``folder``, at any depth, sorted by path. An empty folder is no

@@ -27,6 +27,7 @@ __all__ = [
     "pool",
     "quietly",
     "start_daemon",
+    "starting_threads",
     "then",
 ]
 

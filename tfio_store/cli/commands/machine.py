@@ -16,7 +16,7 @@ __all__ = ["completion", "doctor"]
 def doctor(session: Session, url: str | None) -> int:
     """Print versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c. With
     URL, also whether its store can be reached, has anything there, and decides conditional
-    writes."""
+    writes, and what reads from it."""
     import dataclasses
 
     from tfio_store.maintain.doctor import diagnose
@@ -41,6 +41,7 @@ def doctor(session: Session, url: str | None) -> int:
         answer = "yes" if found.conditional else "no: only one writer at a time is safe"
         there = "yes" if found.there else "nothing is there; or there is no such bucket"
         lines += [("url", found.endpoint), ("there", there), ("conditional", answer)]
+        lines += [] if found.client is None else [("read by", found.client)]
     for name, value in lines:
         output.line(f"{name:<14} {value}")
     return 0 if found.crc32c_agrees else DAMAGED

@@ -148,6 +148,11 @@ class BucketStore(ABC):
     def url(self, path: str) -> str:
         return redacted(self.address(path))
 
+    def client_of(self, path: str) -> str:
+        """What reads the bucket, and why if that is not what was wanted: see `diagnose`."""
+        del path
+        return "fsspec"
+
     def info(self, path: str) -> ObjectInfo:
         return self._wait(path, self._info(path))
 

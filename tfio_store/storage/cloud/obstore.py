@@ -1,36 +1,54 @@
-"""S3, GCS and Azure with their ranges fetched by obstore, whose requests run in threads of Rust."""
+"""S3, GCS and Azure with their ranges fetched by obstore, whose requests run in threads of Rust.
+
+A thread of ours waits for each of them, without Python's lock (`cloud/blocking.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import errno
+import logging
 import os
 import re
-import time
+import threading
 from abc import abstractmethod
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.records.framing import Buffer
+from tfio_store.storage.answers import StatusError, message_in
 from tfio_store.storage.cloud.azure import AzureStore
+from tfio_store.storage.cloud.blocking import Wanted, asked, inside, rest
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.cloud.gcs import GCSStore
-from tfio_store.storage.cloud.obstore_native import UnfitError, azure_native, gcs_native, s3_native
+from tfio_store.storage.cloud.obstore_native import (
+    MOST_BYTES,
+    UnfitError,
+    azure_native,
+    gcs_native,
+    s3_native,
+)
 from tfio_store.storage.cloud.s3 import S3Store
-from tfio_store.storage.faults import TRANSIENT_STATUS, ShortBodyError
+from tfio_store.storage.faults import TRANSIENT_CODES, TRANSIENT_STATUS, ShortBodyError
 from tfio_store.storage.ranges import nothing_there, unquoted, whole_range
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.retry import log
+from tfio_store.storage.retry import log, repeated_blocking
 from tfio_store.storage.store import Version
 from tfio_store.storage.threads import Owner
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-__all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]
+__all__ = [
+    "AutoAzureStore",
+    "AutoGCSStore",
+    "AutoS3Store",
+    "ObstoreAzureStore",
+    "ObstoreGCSStore",
+    "ObstoreReads",
+    "ObstoreS3Store",
+]
 
 
 # Finds the meaning of obstore's exceptions. Most are of one type, and only the text differs.
@@ -41,96 +59,78 @@ __all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]
 WRONG_RANGE = ("UnexpectedRange", "NoContentRange", "ParseContentRange", "InvalidContentRange")
 """Answers with another range than was asked for, or without a range."""
 
+CODE = re.compile(r"<Code>(\w+)</Code>")
+
+TIMED_OUT = ("operation timed out", "TimedOut")
+
+MOST_TEXT = 4096
+"""Characters of a text that are looked at. It has the body of a refusal, however long that is."""
+
 
 class RefusedError(OSError):
     """A request that obstore could not make, and could not make a second time."""
 
 
-def status_in(fault: BaseException) -> int | None:
-    found = re.search(r"status code: (\d{3})", str(fault))
+class PassingAnswerError(StatusError):
+    """An answer that another one may follow. ``error_code`` is the store's, if it gave one."""
+
+    def __init__(self, status: int, text: str, code: str | None) -> None:
+        super().__init__(status, text)
+        self.error_code = code
+
+
+def status_in(said: str) -> int | None:
+    found = re.search(r"status code: (\d{3})", said)
     return int(found[1]) if found else None
 
 
-def is_beyond_end(fault: BaseException) -> bool:
+def is_beyond_end(said: str) -> bool:
     """Whether a range was refused because it begins at or behind the object's end."""
-    return status_in(fault) == 416 or "Wanted range starting at" in str(fault)
+    return status_in(said) == 416 or "Wanted range starting at" in said
 
 
-def meaning(fault: Exception, url: str) -> OSError:
-    """Turn ``fault`` into an OSError with errno and ``url``: ConnectionError if it may pass."""
-    if isinstance(fault, FileNotFoundError):
+def meaning(kind: str, said: str, url: str) -> Exception:
+    """The exception that tells whether a fault of this class and text may pass: an OSError with
+    errno, or a PassingAnswerError."""
+    if kind in ("FileNotFoundError", "NotFoundError"):
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     # the first line; Rust's view of the matter follows
-    text = redacted(f"{type(fault).__name__}: {str(fault).partition(chr(10))[0]}")
-    status = status_in(fault)
-    if any(kind in str(fault) for kind in WRONG_RANGE):
+    text = redacted(f"{kind}: {said.partition(chr(10))[0]}")
+    status = status_in(said)
+    if any(words in said for words in WRONG_RANGE):
         return ShortBodyError(errno.ECONNRESET, text)
-    passing = status is None and "HTTP error" in text and "builder error" not in text
-    if status in TRANSIENT_STATUS or passing:
-        refused = "Connection refused" in str(fault)
+    if status is None and any(words in said for words in TIMED_OUT):
+        return TimeoutError(errno.ETIMEDOUT, text)
+    code = CODE.search(said)
+    if status is not None and (
+        status in TRANSIENT_STATUS or (code is not None and code[1] in TRANSIENT_CODES)
+    ):
+        if code is None:
+            return PassingAnswerError(status, text, None)
+        told = message_in(said.partition("Debug source:")[0])  # which repeats it
+        return PassingAnswerError(status, redacted(told), code[1])
+    if status is None and "HTTP error" in text and "builder error" not in text:
+        refused = "Connection refused" in said
         number = errno.ECONNREFUSED if refused else errno.ECONNRESET
         return (ConnectionRefusedError if refused else ConnectionError)(number, text)
     return RefusedError(errno.EIO, text, url)
 
 
-# A process that used obstore ends only when Rust's threads have nothing left to do.
-#
-# They drop what Python lent them a moment after they have answered. One that does so while the
-# interpreter ends is stopped inside Rust, which aborts the process. Nothing says when they are
-# done, but on Linux one can see them sleep.
-
-
-LONGEST_S = 5.0
-STEP_S = 0.02
-STEPS = 10
-"""This many looks in a row must find all of them asleep."""
-
-BLIND_S = 0.25
-"""Where threads cannot be seen."""
-
-TASKS = "/proc/self/task"
-
-
-def let_go() -> None:
-    """Wait until Rust's threads sleep, for a limited time."""
-    if not os.path.isdir(TASKS):
-        time.sleep(BLIND_S)
-        return
-    asleep, end = 0, time.monotonic() + LONGEST_S
-    while asleep < STEPS and time.monotonic() < end:
-        time.sleep(STEP_S)  # without Python's lock, which they may wait for
-        asleep = 0 if any_awake() else asleep + 1
-
-
-def any_awake() -> bool:
-    """Whether a thread of Rust's runtime runs, or would run if a core were free."""
-    return any(is_rusts_and_awake(task) for task in os.listdir(TASKS))
-
-
-def is_rusts_and_awake(task: str) -> bool:
-    try:
-        with open(f"{TASKS}/{task}/stat", encoding="utf-8", errors="replace") as file:
-            name, _, state = file.read().partition("(")[2].rpartition(")")
-    except OSError:  # it has ended
-        return False
-    return name.startswith("tokio") and not state.strip().startswith("S")
-
-
-atexit.register(let_go)
-
 UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
 """Keys that obstore cannot name. It takes some of them for others (``/a`` for ``a``)."""
+
+UNKNOWN: Any = object()
 
 _used_by: Owner | None = None
 """The process that used obstore first: its forked children inherit a runtime without threads."""
 
 
-def is_forked() -> bool:
-    """Whether this is the child of a process that has used obstore. Notes the use, too."""
+def is_usable() -> bool:
+    """Whether this is not the child of a process that has used obstore. Notes the use, too."""
     global _used_by
     if _used_by is None:
         _used_by = Owner()
-    return not _used_by.is_here
+    return _used_by.is_here
 
 
 class ObstoreReads(BucketStore):
@@ -146,125 +146,215 @@ class ObstoreReads(BucketStore):
     range_bytes = 4 << 20  # an answer is joined from its pieces, and so takes twice its size
     in_flight = 32
     most_in_flight = 128
+    fallback_level = logging.WARNING
+    """Of the line that says that a bucket is read by fsspec."""
+    same_interface = True
+    """Whether obstore and fsspec ask the service alike. An emulator may lack one of two interfaces,
+    and find nothing there."""
 
-    @cached_property
-    def _natives(self) -> dict[str, asyncio.Future[Any]]:
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._natives: dict[str, Any] = {}
         """obstore's store of each bucket; None for a bucket that is read through fsspec."""
-        return {}
-
-    @cached_property
-    def _once_refused(self) -> set[str]:
+        self._proven: set[str] = set()
+        """Buckets of which obstore has read something."""
+        self._once_refused: set[str] = set()
         """Buckets in which fsspec got what obstore was refused."""
-        return set()
+        self._unfit: dict[str, str] = {}
+        """Why a bucket is read through fsspec."""
+        self._making = threading.Lock()
 
     @abstractmethod
     async def _make(self, bucket: str) -> Any:
         """obstore's store of a bucket. Raises UnfitError where there can be none."""
 
-    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
-        if stop <= start:
-            return b""
+    def client_of(self, path: str) -> str:
+        bucket, _ = self._split(path)
+        if not is_usable() or self._native(bucket) is None:
+            return f"fsspec: {self._unfit.get(bucket, 'this process was forked')}"
+        return "obstore"
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        if not self._natives:
+            self._connection.opened(self.url(path))  # wrong options fail here, with their own error
         bucket, key = self._split(path)
-        if not key or UNPLAIN.search(key) or is_forked():
-            return await self._read_by_fsspec(path, start, stop, version)
+        left = self._natives.get(bucket, UNKNOWN) is None
+        if stop <= start or not key or left or UNPLAIN.search(key) or not is_usable():
+            return super().read(path, start, stop, etag=etag)
+        span, version = (start, stop), Version.of(etag)
+        return asked(partial(self._read_now, path, (bucket, key), span, version))
 
+    def _read_now(
+        self,
+        path: str,
+        place: tuple[str, str],
+        span: tuple[int, int],
+        version: Version,
+        wanted: Wanted,
+    ) -> BytesLike:
+        """Read in this thread, as long as that is ``wanted``."""
         native: Any = None
+        start, stop = span
+        pieces, at, end, size = list[memoryview](), start, start, stop
 
-        async def attempt() -> BytesLike | None:
+        def attempt() -> tuple[memoryview, int] | None:
             nonlocal native
-            native = await self._native(bucket)
+            native = self._native(place[0])
             if native is None:
                 return None
-            return await self._fetch((native, key), path, (start, stop), version)
+            try:
+                return self._fetch((native, place[1]), path, (at, end), version)
+            except FileNotFoundError as missing:
+                if self.same_interface or place[0] in self._proven:
+                    raise
+                words = "obstore finds nothing"
+                raise RefusedError(errno.EIO, words, self.url(path)) from missing
 
-        try:
-            data = await self._ask(path, attempt, nbytes=stop - start)
-        except RefusedError as refusal:
-            data = await self._read_by_fsspec(path, start, stop, version)
-            self._distrust(bucket, native, refusal)
-            return data
-        return data if data is not None else await self._read_by_fsspec(path, start, stop, version)
+        while at < min(stop, size):
+            end = min(at + MOST_BYTES, stop)
+            try:
+                found = repeated_blocking(
+                    self._retry,
+                    attempt,
+                    self.url(path),
+                    self._pace.here,
+                    self._secrets,
+                    partial(rest, wanted),
+                )
+            except RefusedError as refusal:
+                data = self._read_by_fsspec(path, start, stop, version)
+                self._distrust(place[0], native, refusal)
+                return data
+            if found is None:
+                return self._read_by_fsspec(path, start, stop, version)
+            self._proven.add(place[0])
+            piece, size = found
+            pieces.append(piece)
+            at = end
+        return pieces[0] if len(pieces) == 1 else joined(pieces)
 
-    async def _read_by_fsspec(
-        self, path: str, start: int, stop: int, version: Version
-    ) -> BytesLike:
-        return await super()._read(path, start, stop, version)
+    def _read_by_fsspec(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        return self._wait(path, self._read(path, start, stop, version))
 
-    async def _fetch(
+    def _fetch(
         self, place: tuple[Any, str], path: str, span: tuple[int, int], version: Version
-    ) -> BytesLike:
+    ) -> tuple[memoryview, int]:
+        """A range of an object, and the object's size."""
         import obstore
 
         options: Any = {"range": span}
         try:
-            answer = await obstore.get_async(*place, options=options)
-            data = memoryview(await answer.bytes_async())
+            with inside():
+                answer = obstore.get(*place, options=options)
+                data = memoryview(answer.bytes())
+        except RuntimeError:
+            raise  # the interpreter is on its way out
         except Exception as fault:
-            if not is_beyond_end(fault):
-                raise meaning(fault, self.url(path)) from None
-            info = await self._info(path)
-            version.hold(info.etag, self.url(path))
-            return nothing_there(span[0], info)
-        version.hold(self._etag(answer.meta), self.url(path))
-        first, end = answer.range
-        content_range = f"bytes {first}-{end - 1}/{answer.meta['size']}"
-        return whole_range(data, None, content_range, *span)
+            kind, said = type(fault).__name__, str(fault)[:MOST_TEXT]
+        else:
+            meta = answer.meta
+            version.hold(self._etag(meta), self.url(path))
+            first, end = answer.range
+            size = meta["size"]
+            return whole_range(data, None, f"bytes {first}-{end - 1}/{size}", *span), size
+        if not is_beyond_end(said):
+            raise meaning(kind, said, self.url(path))  # outside the handler, which would chain them
+        info = self.info(path)
+        version.hold(info.etag, self.url(path))
+        return memoryview(nothing_there(span[0], info)), info.size
 
     def _etag(self, meta: Mapping[str, Any]) -> str | None:
         return unquoted(meta.get("e_tag"))
 
-    async def _native(self, bucket: str) -> Any:
-        making = self._natives.get(bucket)
-        if making is None:
-            making = self._natives[bucket] = asyncio.ensure_future(self._made(bucket))
-        try:
-            return await asyncio.shield(making)
-        except Exception:
-            self._natives.pop(bucket, None)
-            raise
+    def _native(self, bucket: str) -> Any:
+        """Made once. Whoever asks meanwhile waits."""
+        found = self._natives.get(bucket, UNKNOWN)
+        if found is UNKNOWN:
+            with self._making:
+                found = self._natives.get(bucket, UNKNOWN)
+                if found is UNKNOWN:
+                    made = asyncio.wait_for(self._made(bucket), self._retry.timeout)
+                    found = self._natives[bucket] = self._wait(bucket, made)
+        return found
 
     async def _made(self, bucket: str) -> Any:
         try:
             return await self._make(bucket)
         except UnfitError as reason:
-            log.warning("%s: read through fsspec, not obstore: %s", self.url(bucket), reason)
+            self._leave(bucket, "read through fsspec, not obstore", reason)
             return None
+
+    def _leave(self, bucket: str, words: str, reason: Exception) -> None:
+        why = self._unfit[bucket] = redacted(str(reason), self._secrets)
+        log.log(self.fallback_level, "%s: %s: %s", self.url(bucket), words, why)
 
     def _distrust(self, bucket: str, native: Any, refusal: RefusedError) -> None:
         """After a first refusal ask again where the bucket is: fsspec may know its region by now.
         After a second one, leave the bucket to fsspec. Of many requests that one store of obstore's
         was refused at a time, one counts."""
-        made = self._natives.get(bucket)
-        if made is None or not made.done() or made.result() is not native:
-            return
-        del self._natives[bucket]
-        if bucket in self._once_refused:
-            log.warning("%s: read through fsspec from now on: %s", self.url(bucket), refusal)
-            nothing = self._natives[bucket] = asyncio.get_running_loop().create_future()
-            nothing.set_result(None)
-        self._once_refused.add(bucket)
+        with self._making:
+            if self._natives.get(bucket) is not native:
+                return
+            del self._natives[bucket]
+            if bucket in self._once_refused:
+                self._leave(bucket, "read through fsspec from now on", refusal)
+                self._natives[bucket] = None
+            self._once_refused.add(bucket)
+
+
+def joined(pieces: list[memoryview]) -> memoryview:
+    """One buffer of all pieces."""
+    view, at = memoryview(Buffer(sum(map(len, pieces)))), 0
+    for piece in pieces:
+        view[at : at + len(piece)] = piece
+        at += len(piece)
+    return view
 
 
 class ObstoreS3Store(ObstoreReads, S3Store):
     """A `Store` of S3 objects, read by obstore."""
 
     async def _make(self, bucket: str) -> Any:
-        return await s3_native(self._connection.fs, bucket)
+        return await s3_native(self._connection, bucket, self._retry)
 
 
 class ObstoreGCSStore(ObstoreReads, GCSStore):
     """A `Store` of GCS objects, read by obstore. Its etags are generations."""
 
+    same_interface = False  # obstore asks for XML, gcsfs for JSON
+
     def _etag(self, meta: Mapping[str, Any]) -> str | None:
         return meta.get("version")
 
     async def _make(self, bucket: str) -> Any:
-        fs = self._connection.fs
-        return await gcs_native(fs, self._client.tokens, bucket, self._retry.timeout)
+        return await gcs_native(self._connection, self._client.tokens, bucket, self._retry)
 
 
 class ObstoreAzureStore(ObstoreReads, AzureStore):
     """A `Store` of block blobs, read by obstore."""
 
     async def _make(self, bucket: str) -> Any:
-        return await azure_native(self._connection.fs, bucket, self._retry.timeout)
+        return await azure_native(self._connection, bucket, self._retry)
+
+
+# Where nobody has asked for obstore by its name, it is nothing to warn of that fsspec reads.
+
+
+class AutoS3Store(ObstoreS3Store):
+    """The store of ``backend="auto"``."""
+
+    fallback_level = logging.INFO
+
+
+class AutoGCSStore(ObstoreGCSStore):
+    """The store of ``backend="auto"``."""
+
+    fallback_level = logging.INFO
+
+
+class AutoAzureStore(ObstoreAzureStore):
+    """The store of ``backend="auto"``."""
+
+    fallback_level = logging.INFO

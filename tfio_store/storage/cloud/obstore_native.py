@@ -17,8 +17,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tfio_store.storage import private
 from tfio_store.storage.cloud.gcs_tokens import Tokens
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.retry import Retry
 
-__all__ = ["UnfitError", "azure_native", "gcs_native", "s3_native"]
+__all__ = ["MOST_BYTES", "UnfitError", "azure_native", "gcs_native", "s3_native"]
 
 Credentials = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -27,30 +29,51 @@ GOOD_FOR = timedelta(minutes=10)
 
 AZURE_SCOPE = "https://storage.azure.com/.default"
 
+CONNECT_S, DAY_S = 10.0, 86_400.0
+
+MOST_BYTES = 32 << 20
+"""The most to ask for by one request. For so many it has the time that `Retry.limit` gives."""
+
 
 class UnfitError(Exception):
     """Something about a bucket's settings that obstore has no way to honour."""
 
 
 def made(
-    cls: Any, bucket: str, config: Mapping[str, Any], client: Mapping[str, Any], ask: Any
+    cls: Any,
+    bucket: str,
+    config: Mapping[str, Any],
+    client: Mapping[str, Any],
+    ask: Callable[[], dict[str, Any]] | None,
 ) -> Any:
     endpoint = config.get("endpoint") or config["base_url"]
     return cls(
         bucket,
         config={**config, "skip_signature": ask is None},
-        client_options={
-            "allow_http": endpoint.startswith("http://"),
-            "timeout": timedelta(days=1),  # for large bodies; `Retry` sees to the rest
-            **client,
-        },
+        client_options={"allow_http": endpoint.startswith("http://"), **client},
         retry_config={"max_retries": 0},  # the retries are ours; two layers would multiply
         credential_provider=ask,
     )
 
 
-def timeouts(connect: float, read: float) -> dict[str, Any]:
-    return {"connect_timeout": timedelta(seconds=connect), "read_timeout": timedelta(seconds=read)}
+def waiting(
+    ask: Credentials | None, connection: Connection, retry: Retry
+) -> Callable[[], dict[str, Any]] | None:
+    """The same credentials for a thread, which waits until the connection's loop has them."""
+    if ask is None:
+        return None
+    return lambda: connection.wait(asyncio.wait_for(ask(), retry.timeout))
+
+
+def timeouts(retry: Retry, connect: float, read: float) -> dict[str, Any]:
+    """Seconds for a connection, for the next bytes of an answer, and for all of a request. None is
+    longer than an attempt may take."""
+    longest = retry.timeout, retry.timeout, retry.limit(MOST_BYTES)
+    wanted = {"connect_timeout": connect, "read_timeout": read, "timeout": DAY_S}
+    return {
+        name: timedelta(seconds=min(seconds, most))
+        for (name, seconds), most in zip(wanted.items(), longest, strict=True)
+    }
 
 
 def in_time() -> datetime:
@@ -65,10 +88,11 @@ def check(fits: bool, reason: str) -> None:
 # --- S3
 
 
-async def s3_native(fs: Any, bucket: str) -> Any:
+async def s3_native(connection: Connection, bucket: str, retry: Retry) -> Any:
     """Raises UnfitError."""
     from obstore.store import S3Store
 
+    fs = connection.fs
     await fs.set_session()
     client = await fs.get_s3(bucket)
     config = client.meta.config
@@ -82,10 +106,11 @@ async def s3_native(fs: Any, bucket: str) -> Any:
         "endpoint": url, "aws_endpoint_url_s3": url, "virtual_hosted_style_request": True,
         "region": region, "request_payer": pays, "s3_express": False,
     }  # fmt: skip
-    options = timeouts(config.connect_timeout, config.read_timeout)
+    options = timeouts(retry, config.connect_timeout, config.read_timeout)
     if url.startswith("https://"):
         options |= await asyncio.to_thread(trust, private.trusted_certificates(client))
-    return made(S3Store, bucket, settings, options, s3_credentials(client))
+    ask = waiting(s3_credentials(client), connection, retry)
+    return made(S3Store, bucket, settings, options, ask)
 
 
 def trust(verify: bool | str | None) -> dict[str, Any]:
@@ -142,10 +167,11 @@ def s3_credentials(client: Any) -> Credentials | None:
 # --- GCS
 
 
-async def gcs_native(fs: Any, tokens: Tokens, bucket: str, timeout: float) -> Any:
+async def gcs_native(connection: Connection, tokens: Tokens, bucket: str, retry: Retry) -> Any:
     """Raises UnfitError."""
     from obstore.store import GCSStore
 
+    fs = connection.fs
     await private.open_session(fs)
     check(not fs.session_kwargs and not private.uses_mtls(fs), "session_kwargs or mTLS are set")
     params = private.request_params(fs, {})
@@ -161,18 +187,19 @@ async def gcs_native(fs: Any, tokens: Tokens, bucket: str, timeout: float) -> An
         return {"token": header.removeprefix("Bearer "), "expires_at": in_time()}
 
     settings = {"base_url": private.location(fs)}
-    options = {**timeouts(min(timeout, 10), timeout), "default_headers": headers}
-    return made(GCSStore, bucket, settings, options, ask if signed else None)
+    options = {**timeouts(retry, CONNECT_S, retry.timeout), "default_headers": headers}
+    given = waiting(ask if signed else None, connection, retry)
+    return made(GCSStore, bucket, settings, options, given)
 
 
 # --- Azure
 
 
-async def azure_native(fs: Any, container: str, timeout: float) -> Any:
+async def azure_native(connection: Connection, container: str, retry: Retry) -> Any:
     """Raises UnfitError."""
     from obstore.store import AzureStore
 
-    service = fs.service_client
+    service = connection.fs.service_client
     check(not private.proxies(service), "a proxy is set")
     url = urlsplit(service.get_container_client(container).url)
     folder = url.path.rpartition("/")[0]
@@ -181,8 +208,9 @@ async def azure_native(fs: Any, container: str, timeout: float) -> Any:
         "account_name": service.account_name,
         "use_emulator": False,
     }
-    ask = azure_credentials(service.credential, url.query)
-    return made(AzureStore, container, settings, timeouts(min(timeout, 10), timeout), ask)
+    ask = waiting(azure_credentials(service.credential, url.query), connection, retry)
+    options = timeouts(retry, CONNECT_S, retry.timeout)
+    return made(AzureStore, container, settings, options, ask)
 
 
 def azure_credentials(credential: Any, query: str) -> Credentials | None:
