@@ -248,7 +248,7 @@ class ObstoreReads(BucketStore):
         try:
             with inside():
                 answer = obstore.get(*place, options=options)
-                data = memoryview(answer.bytes())
+                data = _body(answer)
         except RuntimeError:
             raise  # the interpreter is on its way out
         except Exception as fault:
@@ -302,6 +302,17 @@ class ObstoreReads(BucketStore):
                 self._leave(bucket, "read through fsspec from now on", refusal)
                 self._natives[bucket] = None
             self._once_refused.add(bucket)
+
+
+def _body(answer: Any) -> memoryview:
+    """The bytes of the range that was announced, and at most as many again: a harmful server may
+    send for ever."""
+    start, stop = answer.range
+    pieces = iter(answer.stream(min_chunk_size=max(stop - start, 1)))
+    data = next(pieces, b"")
+    if next(pieces, None) is not None:
+        raise ValueError(f"{WRONG_RANGE[0]}: answered more than the {stop - start} bytes announced")
+    return memoryview(data)
 
 
 def joined(pieces: list[memoryview]) -> memoryview:
