@@ -1,6 +1,7 @@
-"""Pixels to another size. The contract is tfio_store/example/_resize.pyi, the way ext/image/resize.h."""
+"""Pixels to another size, and scans of a JPEG. The contract is tfio_store/example/_resize.pyi, the way ext/image/resize.h."""
 
 from libc.stdint cimport uint8_t
+from libc.string cimport memchr
 
 cdef extern from "image/resize.h" nogil:
     ctypedef enum resize_status:
@@ -37,3 +38,20 @@ def resize(const uint8_t[:, :, ::1] pixels, uint8_t[:, :, ::1] out, box=None):
     if status == RESIZE_NO_MEMORY:
         raise MemoryError
     return status == RESIZE_OK
+
+
+def count_scans(const uint8_t[::1] data):
+    cdef const uint8_t *at
+    cdef const uint8_t *last
+    cdef Py_ssize_t count = 0
+    if data.shape[0] < 2:
+        return 0
+    at = &data[0]
+    last = at + data.shape[0] - 1
+    while at < last:
+        at = <const uint8_t *> memchr(at, 0xFF, <size_t> (last - at))
+        if not at:
+            break
+        at += 1
+        count += at[0] == 0xDA
+    return count

@@ -2,6 +2,7 @@
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 _Pixels = npt.NDArray[np.uint8]
 
@@ -15,3 +16,6 @@ def resize(
     False, and nothing is done, where a pixel stands for more than a thousand in a row. ValueError
     for empty arrays, other channels, and a box that is not inside.
     """
+
+def count_scans(data: BytesLike) -> int:
+    """How often the marker of a scan (FF DA) stands in a JPEG."""
