@@ -49,8 +49,6 @@ Mode = Literal["RGB", "L", "RGBA"]
 
 _CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4}
 _COLORSPACES = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}
-_TO_RESIZE = {"RGB": "RGBX", "L": "GRAY", "RGBA": "RGBA"}
-"""The dtypes that the compiled resizing takes."""
 
 _MOST_PIXELS = 100_000_000
 
@@ -392,14 +390,12 @@ class _How:
             return found
         height, width = self._shrunk(height, width)
         fits = (height, width) == self.size
-        colors = _COLORSPACES[self.mode] if fits or not _resize else _TO_RESIZE[self.mode]
-        channels = 1 if self.mode == "L" else len(colors)
         whole = simplejpeg.decode_jpeg(
             data,
-            colors,
+            _COLORSPACES[self.mode],
             min_height=height,
             min_width=width,
-            buffer=out if fits else _memory.of(height * width * channels),
+            buffer=out if fits else _memory.of(height * width * _CHANNELS[self.mode]),
             fastdct=self.fast,
         )
         if fits:
