@@ -181,6 +181,7 @@ class Gathering:
         self._owner = Owner()
         self._reader, self._content = reader, content
         self._size, self._drop_last, self._threads = size, drop_last, threads
+        self._most = (threads or cores()) + _MORE
         self._each = content.nbytes_each
         self._traversal = traversal_of(reader)
         if threads is not None:
@@ -283,8 +284,7 @@ class Gathering:
             return True
         if self._content.schema is None:
             return False  # nothing is done ahead
-        most = (self._threads or cores()) + _MORE
-        return len(self._loads) < most and self._held + self._loads[-1].cost <= self._room
+        return len(self._loads) < self._most and self._held + self._loads[-1].cost <= self._room
 
     def _gathered(self) -> _Load | None:
         """The next load. None where the data ends, or reading fails, before a batch is whole."""

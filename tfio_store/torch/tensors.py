@@ -130,6 +130,8 @@ def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tensor(name: str, column: Any) -> Any:
+    if type(column) is np.ndarray and not column.dtype.hasobject:  # most of them, in each batch
+        return _dense(name, column)
     if isinstance(column, Nullable):
         if _leaf(column.values).dtype.hasobject:
             return column.tolist()
