@@ -102,10 +102,10 @@ class _Load:
                 rest.add(part[kept:], run.mark, run.behind)
         return rest
 
-    def begin(self) -> None:
-        """Let a thread decode it."""
+    def begin(self, threads: int) -> None:
+        """Let a thread decode it, and ask so many for its images."""
         if not self._apart:
-            future = workers(self._threads).submit(_made, self._content, self._parts, self._threads)
+            future = workers(self._threads).submit(_made, self._content, self._parts, threads)
             self._decoding = os.getpid(), future
 
     @property
@@ -181,7 +181,7 @@ class Gathering:
         self._owner = Owner()
         self._reader, self._content = reader, content
         self._size, self._drop_last, self._threads = size, drop_last, threads
-        self._most = (threads or cores()) + _MORE
+        self._at_once = threads or cores()
         self._each = content.nbytes_each
         self._traversal = traversal_of(reader)
         if threads is not None:
@@ -258,7 +258,8 @@ class Gathering:
         """Those of the reader, and what decoding took. Records are those that were given."""
         found = self._traversal.metrics()
         found["waited_s"] += self._waited
-        return {**found, "records": self._rows, "decode_s": self._seconds}
+        seconds = self._seconds + sum(load.seconds for load in self._loads)
+        return {**found, "records": self._rows, "decode_s": seconds}
 
     def _hold(self, nbytes: int) -> None:
         self._held += nbytes
@@ -275,7 +276,8 @@ class Gathering:
         while not self._ended and self._failed is None and self._has_room():
             load = self._gathered()
             if load is not None:
-                load.begin()
+                begun = len(self._loads) + 1  # of many loads, each has a thread of its own
+                load.begin(min(self._at_once, -(-2 * self._at_once // begun)))
                 self._loads.append(load)
                 self._hold(load.cost)
 
@@ -284,7 +286,8 @@ class Gathering:
             return True
         if self._content.schema is None:
             return False  # nothing is done ahead
-        return len(self._loads) < self._most and self._held + self._loads[-1].cost <= self._room
+        some = len(self._loads) < self._at_once + _MORE
+        return some and self._held + self._loads[-1].cost <= self._room
 
     def _gathered(self) -> _Load | None:
         """The next load. None where the data ends, or reading fails, before a batch is whole."""
