@@ -90,8 +90,8 @@ _ROWS_AT_ONCE = 256
 _PIXELS_AT_ONCE = 4 << 20
 """Rows that become Python objects together, and the bytes of their pixels."""
 
-_STRING_BYTES = 64
-"""About what an object of Python takes beside its bytes."""
+_STRING_BYTES, _PLACE_BYTES = 64, 16
+"""About what an object of Python takes beside its bytes, and where a value lies in a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,9 @@ class LoaderContent:
 
     @property
     def nbytes_each(self) -> int:
-        """About the bytes of a decoded row, beside those of its byte strings and lists."""
-        return self.pixels_each + sum(map(_nbytes_of, (self.schema or {}).values()))
+        """About the bytes that a row takes while it is decoded, beside its record and lists."""
+        features = (self.schema or {}).values()
+        return self.pixels_each + sum(_PLACE_BYTES + _nbytes_of(one) for one in features)
 
     @property
     def rows_at_once(self) -> int:

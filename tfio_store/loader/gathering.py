@@ -32,8 +32,9 @@ from tfio_store.storage.threads import Owner
 
 __all__ = ["Gathering"]
 
-_AT_ONCE = 2 << 20
-"""Bytes of records, and of what is made of them, that are decoded together."""
+_AT_ONCE, _LEAST = 4 << 20, 256 << 10
+"""Bytes of records, and of what is made of them, that are decoded together: less of a small budget,
+so that all threads have some."""
 
 _MORE = 2
 """So many loads more than there are threads are begun: one is in use, and one waits."""
@@ -316,7 +317,7 @@ class Gathering:
         if self._content.images:
             return self._size
         each = records.nbytes // len(records) + self._each
-        most = min(_AT_ONCE, self._room // 4)
+        most = max(_LEAST, min(_AT_ONCE, self._room // (self._at_once + _MORE)))
         count = min(self._together, max(1, most // (self._size * max(each, 1))))
         self._together *= 2
         return count * self._size
