@@ -26,7 +26,7 @@ FLOORS = (
     {"read", "write"},
     {"tables", "image"},
     {"maintain"},
-    {"episodes", "_loader"},
+    {"episodes", "loader"},
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
     {"cli", "results", "_startup"},

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfio_store._loader import LoaderContent
 from tfio_store.dataset.checks import check_from_0, check_positive, whole_number
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source as AnySource
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.loader.content import LoaderContent
 from tfio_store.maintain.build_index import write_idx
 from tfio_store.read.order import generator
 from tfio_store.read.record_source import RecordSource

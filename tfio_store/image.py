@@ -2,6 +2,7 @@
 ``tfio_store[images]``.
 
 libjpeg-turbo decodes JPEG, and Pillow what else there is. Both let go of Python's lock meanwhile.
+The caller's thread decodes, and those of the process that have time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import collections
 import io
 import math
 import os
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,11 +37,10 @@ except ModuleNotFoundError as _error:
 
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.feature import encoding_of
-from tfio_store.example.kinds import check_scans
+from tfio_store.example.kinds import SCAN, check_scans
 from tfio_store.example.schema import Schema
 from tfio_store.records.texts import unknown
-from tfio_store.storage.cores import cores
-from tfio_store.storage.threads import Threads, mapped
+from tfio_store.storage.cores import cores, workers
 
 __all__ = ["decode", "pixels"]
 
@@ -48,24 +49,29 @@ Mode = Literal["RGB", "L", "RGBA"]
 
 _CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4}
 _COLORSPACES = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}
-_TO_RESIZE = {"RGB": "RGBX", "L": "GRAY", "RGBA": "RGBA"}
-"""The dtypes that the compiled resizing takes."""
 
 _MOST_PIXELS = 100_000_000
 
+_HEAD = 16
+"""Bytes of an image that tell its encoding."""
 
-def _compiled() -> Any:
-    """The compiled resizing. None where Pillow does it."""
+_KEPT = 2 << 20
+"""Bytes that a thread keeps for the next image. Of larger ones it keeps none."""
+
+
+def _compiled() -> tuple[Any, Any]:
+    """The compiled resizing, and what counts the scans of a JPEG. None where Pillow and Python do
+    it."""
     if os.environ.get("TFIO_STORE_CORE") == "pure":
-        return None
+        return None, None
     try:
-        from tfio_store.example._resize import resize
+        from tfio_store.example._resize import count_scans, resize
     except ImportError:
-        return None
-    return resize
+        return None, None
+    return resize, count_scans
 
 
-_resize = _compiled()
+_resize, _count_scans = _compiled()
 
 
 def decode(
@@ -176,22 +182,26 @@ def decode_columns(
     on_corrupt: str = "raise",
     path: str = "",
     numbers: Sequence[int] | None = None,
+    warn: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
-    """As `pixels`, with ``images`` as `check_images` gives it. ``numbers``: of the records
-    in the source, for errors."""
+    """As `pixels`, with ``images`` as `check_images` gives it. A column may be a list, too.
+    ``numbers``: of the records in the source, for errors. ``warn`` is told of images that were
+    skipped. Default: a `DataLossWarning` is."""
     made = dict(columns)
     for name, how in images.items():
         if name not in made:
             raise KeyError(f"images= names {name!r}: {unknown('column', name, made)}")
         column = made[name]
-        if not isinstance(column, np.ndarray) or column.dtype != object or column.ndim != 1:
+        if isinstance(column, np.ndarray) and column.dtype == object and column.ndim == 1:
+            column = column.tolist()
+        if not isinstance(column, list):
             raise ValueError(f"images=: column {name!r} must hold one byte string in each row")
 
         def place(i: int, name: str = name) -> tuple[str, str]:
             record = f"record {i} of the batch" if numbers is None else f"record {int(numbers[i])}"
             return f"feature {name!r}, {record}", path
 
-        made[name] = _decoded(column.tolist(), how, None, threads, on_corrupt, place)
+        made[name] = _decoded(column, how, None, threads, on_corrupt, place, warn)
     return made
 
 
@@ -245,10 +255,13 @@ def decode_into(
         for mode, channels in _CHANNELS.items()
     }
 
-    def one(i: int) -> bool:
-        return how[places[i].shape[2]].into(batch[i], places[i])
+    same = []
 
-    return all(mapped(one, range(len(batch)), threads or cores()))
+    def one(i: int) -> None:
+        same.append(how[places[i].shape[2]].into(batch[i], places[i]))
+
+    _each(one, len(batch), threads or cores())
+    return all(same)
 
 
 def check_images(images: Any) -> dict[str, _How]:
@@ -326,20 +339,21 @@ class _How:
         height, width = self.size or (0, 0)
         return height * width * _CHANNELS[self.mode]
 
-    def array(self, data: Any, out: Pixels | None, memory: _Memory) -> Pixels:
+    def array(self, data: Any, out: Pixels | None) -> Pixels:
         """The pixels of an image: in ``out``, if there is a size. ValueError for a damaged one."""
-        if not isinstance(data, bytes):
-            if not isinstance(data, (bytearray, memoryview)):
-                raise ValueError(f"is no byte string but {type(data).__name__}")
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ValueError(f"is no byte string but {type(data).__name__}")
+        if not isinstance(data, bytes) and not _is_plain(data):
             data = bytes(data)
-        encoding = encoding_of(data)
+        head = bytes(data[:_HEAD])
+        encoding = encoding_of(head)
         if encoding is None:
-            raise ValueError(f"begins with {data[:8]!r}, and is no image of a known encoding")
+            raise ValueError(f"begins with {head[:8]!r}, and is no image of a known encoding")
         if encoding == "jpeg":
-            check_scans(data)
+            _check_scans(data)
         try:
             if encoding == "jpeg":
-                return self._of_jpeg(data, out, memory)
+                return self._of_jpeg(data, out)
             return self._by_pillow(data, encoding, out)
         except (MemoryError, _TooLargeError):
             raise
@@ -349,7 +363,7 @@ class _How:
     def into(self, data: bytes, place: Pixels) -> bool:
         """Put the pixels into ``place``, unless their size is another one."""
         if encoding_of(data) == "jpeg":
-            check_scans(data)
+            _check_scans(data)
             try:
                 height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
                 if (height, width) != place.shape[:2]:
@@ -360,13 +374,13 @@ class _How:
                     return True
             except ValueError as error:
                 raise ValueError(f"is no whole jpeg image: {error}") from error
-        array = self.array(data, None, _Memory())
+        array = self.array(data, None)
         if array.shape != place.shape:
             return False
         place[:] = array
         return True
 
-    def _of_jpeg(self, data: bytes, out: Pixels | None, memory: _Memory) -> Pixels:
+    def _of_jpeg(self, data: Any, out: Pixels | None) -> Pixels:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
         self._check_size(height, width)
         if colors in ("CMYK", "YCCK"):
@@ -376,14 +390,12 @@ class _How:
             return found
         height, width = self._shrunk(height, width)
         fits = (height, width) == self.size
-        colors = _COLORSPACES[self.mode] if fits or not _resize else _TO_RESIZE[self.mode]
-        channels = 1 if self.mode == "L" else len(colors)
         whole = simplejpeg.decode_jpeg(
             data,
-            colors,
+            _COLORSPACES[self.mode],
             min_height=height,
             min_width=width,
-            buffer=out if fits else memory.of(height * width * channels),
+            buffer=out if fits else _memory.of(height * width * _CHANNELS[self.mode]),
             fastdct=self.fast,
         )
         if fits:
@@ -452,7 +464,7 @@ class _How:
             )
 
 
-class _Memory:
+class _Memory(threading.local):
     """Memory that one thread decodes into, again and again: new memory is slow for its first
     use."""
 
@@ -460,9 +472,23 @@ class _Memory:
         self._held: Any = np.empty(0, np.uint8)
 
     def of(self, nbytes: int) -> Any:
+        if nbytes > _KEPT:
+            return np.empty(nbytes, np.uint8)
         if self._held.nbytes < nbytes:
             self._held = np.empty(nbytes, np.uint8)
         return self._held[:nbytes]
+
+
+_memory = _Memory()
+
+
+def _is_plain(data: Any) -> bool:
+    """Whether it is memory that may be read where it lies."""
+    return isinstance(data, memoryview) and data.format == "B" and data.contiguous and data.readonly
+
+
+def _check_scans(data: Any) -> None:
+    check_scans(bytes(data).count(SCAN) if _count_scans is None else _count_scans(data))
 
 
 class _TooLargeError(ValueError):
@@ -495,6 +521,7 @@ def _decoded(
     threads: int | None,
     on_corrupt: str,
     place: Callable[[int], tuple[str, str]],
+    warn: Callable[[str], object] | None = None,
 ) -> Any:
     """``place`` gives for an image's number its name in errors, and the path."""
     if isinstance(batch, (bytes, bytearray, memoryview, str)):
@@ -510,12 +537,12 @@ def _decoded(
         found = _room(how, len(batch), out)
     bad: dict[int, ValueError] = {}
 
-    def one(i: int, memory: _Memory) -> None:
+    def one(i: int) -> None:
         try:
             if how.size is None:
-                found[i] = how.array(batch[i], None, memory)
+                found[i] = how.array(batch[i], None)
             else:
-                how.array(batch[i], found[i], memory)
+                how.array(batch[i], found[i])
         except ValueError as error:
             bad[i] = error
             found[i] = 0 if how.size else np.zeros((0, 0, _CHANNELS[how.mode]), np.uint8)
@@ -529,34 +556,31 @@ def _decoded(
             raise CorruptRecordError(reason, path=path or "<buffer>", offset=-1) from bad[first]
         count = "1 damaged image" if len(bad) == 1 else f"{len(bad)} damaged images"
         which = f"{path}: {count}" if path else count
-        warnings.warn(
-            f"{which} skipped, zeros stand in their place; the first is {where}: it {bad[first]}",
-            DataLossWarning,
-            stacklevel=3,
-        )
+        text = f"{which} skipped, zeros stand in their place; the first is {where}: it {bad[first]}"
+        if warn is not None:
+            warn(text)
+        else:
+            warnings.warn(text, DataLossWarning, stacklevel=3)
     return found
 
 
-def _each(one: Callable[[int, _Memory], None], count: int, threads: int) -> None:
-    """Call ``one`` with each number, from ``threads`` threads, which end with the call."""
+def _each(one: Callable[[int], None], count: int, threads: int) -> None:
+    """Call ``one`` with each number, in this thread and those of the process's that have time:
+    ``threads`` of them at most."""
     left = iter(range(count))  # which threads may share
 
     def some() -> None:
-        memory = _Memory()
         for i in left:
-            one(i, memory)
+            one(i)
 
-    threads = min(threads, count)
-    if threads <= 1:
+    helpers = range(min(threads, count) - 1)
+    others = [workers(threads).submit(some) for _ in helpers]
+    try:
         some()
-        return
-    with Threads(threads - 1, "tfio_store.image") as pool:
-        others = [pool.submit(some) for _ in range(threads - 1)]
-        try:
-            some()
-        finally:
-            collections.deque(left, 0)  # after an error here, the others have nothing left
-        for other in others:
+    finally:
+        collections.deque(left, 0)  # after an error here, the others have nothing left
+    for other in others:
+        if not other.cancel():
             other.result()
 
 

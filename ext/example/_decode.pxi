@@ -7,6 +7,12 @@ cdef Py_ssize_t MOST = sys.maxsize // sizeof(ex_bytes)  # values whose bytes can
 cdef uint8_t NOTHING = 0  # an address for what has no bytes
 
 
+cdef struct fixed_column:
+    ex_column source
+    float *floats      # where they go; NULL if they are whole numbers
+    int64_t *wholes
+
+
 cdef class Spans:
     """Where the wanted features of each record lie, column by column."""
 
@@ -191,6 +197,44 @@ cdef class Spans:
         if status:
             raise self.mismatch(column, failed, status, EX_INT64, _wanted(&source, failed))
         return out
+
+    def fixed(self, list columns, list widths, list kinds):
+        cdef Py_ssize_t count = len(columns), k
+        cdef size_t failed = 0
+        cdef ex_status status = EX_OK
+        cdef float[::1] floats
+        cdef int64_t[::1] wholes
+        cdef list found = []
+        cdef fixed_column *work
+        for width, kind in zip(widths, kinds):
+            total = width * self.records
+            if not 0 < total <= MOST or total * (4 if kind == <int> EX_FLOAT else 1) > self.extent:
+                return None  # `room` looks closer before it takes memory
+            found.append(np.empty(total, np.float32 if kind == <int> EX_FLOAT else np.int64))
+        work = <fixed_column *> malloc((<size_t> count + 1) * sizeof(fixed_column))
+        try:
+            if not work:
+                raise MemoryError
+            for k in range(count):
+                work[k].source = self.column(columns[k], None, widths[k], NULL)
+                work[k].floats, work[k].wholes = NULL, NULL
+                if kinds[k] == <int> EX_FLOAT:
+                    floats = found[k]
+                    work[k].floats = &floats[0]
+                else:
+                    wholes = found[k]
+                    work[k].wholes = &wholes[0]
+            with nogil:
+                for k in range(count):
+                    if work[k].floats:
+                        status = ex_read_floats(&work[k].source, work[k].floats, &failed)
+                    else:
+                        status = ex_read_int64s(&work[k].source, work[k].wholes, &failed)
+                    if status:
+                        break
+        finally:
+            free(work)
+        return None if status else found
 
     cdef ex_bytes *strings(self, Py_ssize_t column, splits, Py_ssize_t width, list fallback, valid,
                            Py_ssize_t *total) except NULL:

@@ -113,47 +113,48 @@ static void add_rows(const uint8_t *const *rows, const int16_t *weights, size_t 
 
 /* The columns of what `add_rows` gave, as bytes. */
 static void add_columns(const int16_t *sums, const axis *across, size_t deep, uint8_t *out,
-                        size_t count, size_t out_deep) {
+                        size_t count) {
     const int32_t half = 1 << (WEIGHT_BITS + KEPT_BITS - 1);
     for (size_t i = 0; i < count; i++) {
         const int16_t *values = sums + across->starts[i] * deep;
         const int16_t *weights = across->weights + i * across->taps;
         int32_t pixel[4] = {half, half, half, half};
 #if defined(__SSE2__)
-        if (deep == 4) {
+        if (deep >= 3) {
             __m128i sum = _mm_set1_epi32(half);
             for (size_t k = 0; k < across->taps; k += 2) {
                 int32_t pair;
                 memcpy(&pair, weights + k, sizeof pair);
-                __m128i two = _mm_loadu_si128((const __m128i *)(const void *)(values + k * 4));
-                __m128i mixed = _mm_unpacklo_epi16(two, _mm_srli_si128(two, 8));
+                __m128i two = _mm_loadu_si128((const __m128i *)(const void *)(values + k * deep));
+                __m128i next = deep == 4 ? _mm_srli_si128(two, 8) : _mm_srli_si128(two, 6);
+                __m128i mixed = _mm_unpacklo_epi16(two, next);
                 sum = _mm_add_epi32(sum, _mm_madd_epi16(mixed, _mm_set1_epi32(pair)));
             }
             sum = _mm_packs_epi32(_mm_srai_epi32(sum, WEIGHT_BITS + KEPT_BITS), sum);
             int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(sum, sum));
-            if (out_deep == 4 || i + 1 < count)
-                memcpy(out + i * out_deep, &bytes, 4); /* the next pixel covers a fourth byte */
+            if (deep == 4 || i + 1 < count)
+                memcpy(out + i * deep, &bytes, 4); /* the next pixel covers a fourth byte */
             else
-                memcpy(out + i * out_deep, &bytes, 3);
+                memcpy(out + i * deep, &bytes, 3);
             continue;
         }
 #endif
         for (size_t k = 0; k < across->taps; k++)
             for (size_t c = 0; c < deep; c++) pixel[c] += values[k * deep + c] * weights[k];
-        for (size_t c = 0; c < out_deep; c++)
-            out[i * out_deep + c] = (uint8_t)(pixel[c] >> (WEIGHT_BITS + KEPT_BITS));
+        for (size_t c = 0; c < deep; c++)
+            out[i * deep + c] = (uint8_t)(pixel[c] >> (WEIGHT_BITS + KEPT_BITS));
     }
 }
 
 resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, size_t deep,
                             const resize_box *box, uint8_t *out, size_t out_height,
-                            size_t out_width, size_t out_deep) {
+                            size_t out_width) {
     axis down = {0}, across = {0};
     int16_t *sums = NULL;
     resize_status status = axis_make(&down, height, box->top, box->bottom, out_height);
     if (!status) status = axis_make(&across, width, box->left, box->right, out_width);
     if (!status) {
-        sums = calloc(width + across.taps, deep * sizeof *sums);
+        sums = calloc(width + across.taps + 2, deep * sizeof *sums); /* vectors reach a bit further */
         if (!sums) status = RESIZE_NO_MEMORY;
     }
     for (size_t i = 0; !status && i < out_height; i++) {
@@ -164,7 +165,7 @@ resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, 
         }
         add_rows(rows, down.weights + i * down.taps, down.taps, across.first * deep,
                  across.end * deep, sums);
-        add_columns(sums, &across, deep, out + i * out_width * out_deep, out_width, out_deep);
+        add_columns(sums, &across, deep, out + i * out_width * deep, out_width);
     }
     axis_free(&down);
     axis_free(&across);

@@ -25,11 +25,11 @@ typedef struct {
     double left, top, right, bottom;
 } resize_box;
 
-/* `pixels`: rows of `width` pixels of 1 or 4 bytes (`deep`), without gaps. `out`: rows of
- * `out_width` pixels of `out_deep` bytes, the first of those of a pixel; 1 of 1, 3 or 4 of 4.
+/* `pixels`: rows of `width` pixels of 1, 3 or 4 bytes (`deep`), without gaps. `out`: rows of
+ * `out_width` pixels of as many bytes.
  * The box lies within the picture, and no size is 0. */
 resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, size_t deep,
                             const resize_box *box, uint8_t *out, size_t out_height,
-                            size_t out_width, size_t out_deep);
+                            size_t out_width);
 
 #endif

@@ -28,11 +28,11 @@ def apart(found: Any, expected: Any) -> int:
 
 
 @settings(max_examples=300)
-@given(sizes, sizes, sizes, sizes, st.sampled_from([(1, 1), (4, 3), (4, 4)]), st.data())
+@given(sizes, sizes, sizes, sizes, st.sampled_from([1, 3, 4]), st.data())
 def test_it_is_pillows(
-    height: int, width: int, down: int, across: int, deep: tuple[int, int], data: Any
+    height: int, width: int, down: int, across: int, deep: int, data: Any
 ) -> None:
-    pixels = np.random.default_rng(height * width).integers(0, 256, (height, width, deep[0]))
+    pixels = np.random.default_rng(height * width).integers(0, 256, (height, width, deep))
     pixels = pixels.astype(np.uint8)
     box = None
     if data.draw(st.booleans()):
@@ -41,18 +41,18 @@ def test_it_is_pillows(
         right = data.draw(st.floats(left + 0.25, width))
         bottom = data.draw(st.floats(top + 0.25, height))
         box = left, top, right, bottom
-    guarded = np.full(down * across * deep[1] + 64, 7, np.uint8)  # nothing is written behind out
-    out = guarded[: down * across * deep[1]].reshape(down, across, deep[1])
+    guarded = np.full(down * across * deep + 64, 7, np.uint8)  # nothing is written behind out
+    out = guarded[: down * across * deep].reshape(down, across, deep)
     assert resize(pixels, out, box)
     assert (guarded[-64:] == 7).all()
-    expected = by_pillow(pixels, (down, across), box)[:, :, : deep[1]]
+    expected = by_pillow(pixels, (down, across), box)
     assert apart(out, expected) <= 1
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 254, 255])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (400, 300), (31, 17)])
 def test_a_plain_picture_stays_as_it_is(value: int, shape: tuple[int, int]) -> None:
-    pixels = np.full((*shape, 4), value, np.uint8)
+    pixels = np.full((*shape, 3), value, np.uint8)
     for size in ((1, 1), (224, 224), (3, 500)):
         out = np.empty((*size, 3), np.uint8)
         assert resize(pixels, out)
@@ -76,15 +76,15 @@ def test_too_many_pixels_for_one_are_left_to_others() -> None:
 @pytest.mark.parametrize(
     ("shape", "out", "box", "text"),
     [
-        ((2, 2, 3), (2, 2, 3), None, "channels"),
+        ((2, 2, 2), (2, 2, 2), None, "channels"),
         ((2, 2, 1), (2, 2, 3), None, "channels"),
-        ((2, 2, 4), (2, 2, 1), None, "channels"),
-        ((0, 2, 4), (2, 2, 3), None, "empty"),
-        ((2, 2, 4), (2, 0, 3), None, "empty"),
-        ((2, 2, 4), (2, 2, 3), (0, 0, 3, 2), "not inside"),
-        ((2, 2, 4), (2, 2, 3), (-1, 0, 2, 2), "not inside"),
-        ((2, 2, 4), (2, 2, 3), (1, 0, 1, 2), "not inside"),
-        ((2, 2, 4), (2, 2, 3), (0, 0, float("nan"), 2), "not inside"),
+        ((2, 2, 4), (2, 2, 3), None, "channels"),
+        ((0, 2, 3), (2, 2, 3), None, "empty"),
+        ((2, 2, 3), (2, 0, 3), None, "empty"),
+        ((2, 2, 3), (2, 2, 3), (0, 0, 3, 2), "not inside"),
+        ((2, 2, 3), (2, 2, 3), (-1, 0, 2, 2), "not inside"),
+        ((2, 2, 3), (2, 2, 3), (1, 0, 1, 2), "not inside"),
+        ((2, 2, 3), (2, 2, 3), (0, 0, float("nan"), 2), "not inside"),
     ],
 )
 def test_wrong_arguments(shape: Any, out: Any, box: Any, text: str) -> None:
@@ -93,7 +93,7 @@ def test_wrong_arguments(shape: Any, out: Any, box: Any, text: str) -> None:
 
 
 def test_other_memory_is_refused() -> None:
-    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels = np.zeros((4, 4, 3), np.uint8)
     for out in (np.zeros((2, 2, 3)), np.zeros((2, 4, 3), np.uint8)[:, ::2]):
         with pytest.raises(ValueError, match=r"Buffer|contiguous"):
             resize(pixels, out)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tfio_store as tfs
-from tfio_store._loader import Gathering, LoaderContent
+from tfio_store.loader.content import LoaderContent
+from tfio_store.loader.gathering import Gathering
 
 __all__ = ["SCENARIOS", "Scenario"]
 
@@ -164,8 +165,8 @@ def loader(folder: str) -> None:
     reading = tfs.RecordReader(url).shuffle(1)
     content = LoaderContent.of(url, reading, None, None)
     gathering, rows = Gathering(reading, content, 64, False), 0
-    while (parts := gathering.parts()) is not None:
-        rows += len(content.joined(parts)["x"])
+    while (columns := gathering.batch()) is not None:
+        rows += len(columns["x"])
         gathering.done()
         gathering.state()
     assert rows == ROWS

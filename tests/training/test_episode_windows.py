@@ -295,5 +295,5 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         code = block.replace("gs://gresearch/robotics/", "")
         code = code.replace('    storage_options={"token": "anon"},\n', "")
         exec(compile(code, f"docs/robots.md, block {number}", "exec"), names)
-    assert names["batch"]["observation"]["image"].shape == (25, 2, 224, 224, 3)
-    assert names["batch"]["action"].shape == (25, 16, 3)
+    assert names["batch"]["observation"]["image"].shape == (50, 2, 224, 224, 3)
+    assert names["batch"]["action"].shape == (50, 16, 3)

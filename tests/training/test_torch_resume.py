@@ -20,7 +20,7 @@ from tests.training.loading import COUNT, numbers, written
 
 torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is missing")
 
-from tfio_store import _loader as loader_blocks  # noqa: E402
+from tfio_store.loader import gathering  # noqa: E402
 from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
 from tfio_store.torch.tensors import Content  # noqa: E402
 
@@ -85,18 +85,19 @@ def test_each_step_can_be_gone_on_from(url: str, workers: int, shuffle: bool) ->
 
 
 @pytest.mark.parametrize("size", [None, 7, 64])
-def test_long_blocks_are_decoded_in_parts(
+def test_a_few_batches_are_decoded_together(
     url: str, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader_blocks, "_DECODED_AT_ONCE", 1000)
+    monkeypatch.setattr(gathering, "_AT_ONCE", 1000)
+    monkeypatch.setattr(gathering, "_LEAST", 1)
     decoded: list[int] = []
 
-    def decode(content: Content, records: Any) -> Any:
-        decoded.append(records.nbytes)
-        return plain_decode(content, records)
+    def made(content: Content, parts: Any, *how: Any) -> Any:
+        decoded.append(sum(part.nbytes for part in parts))
+        return plain_made(content, parts, *how)
 
-    plain_decode = Content.decode
-    monkeypatch.setattr(Content, "decode", decode)
+    plain_made = Content.made
+    monkeypatch.setattr(Content, "made", made)
 
     def dataset() -> TFRecordIterable:
         return TFRecordIterable(url, batch_size=size, shuffle=True)
@@ -110,7 +111,7 @@ def test_long_blocks_are_decoded_in_parts(
         given.append(rows(batch))
         states.append(whole.state_dict())
     assert sorted(x for part in given for x in part) == ALL
-    assert 500 < max(decoded) < 1100
+    assert 200 < max(decoded) <= max(1000, 32 * (size or 256))
     for step in range(0, len(given), 1 + len(given) // 20):
         again = dataset()
         again.load_state_dict(states[step])

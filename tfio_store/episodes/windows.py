@@ -170,21 +170,11 @@ class Windows(Sequence[dict[str, Any]]):
     _getitems = __getitems__
     """The method that Grain calls with a batch."""
 
-    def load(self, numbers: Int64Array) -> dict[int, Episode]:
-        """The episodes of these windows, by number, for `batch`."""
-        return self._source._load(self._places(numbers)[0])
-
-    def batch(
-        self,
-        numbers: Int64Array,
-        loaded: Mapping[int, Episode] | None = None,
-        threads: int | None = None,
-    ) -> dict[str, Any]:
+    def batch(self, numbers: Int64Array, threads: int | None = None) -> dict[str, Any]:
         """The windows of these numbers as nested arrays. ``threads`` decode images; None: as many
         as there are cores."""
         episodes, steps = self._places(numbers)
-        if loaded is None:
-            loaded = self._source._load(episodes)
+        loaded = self._source._load(episodes)
         picked = [loaded[number] for number in episodes.tolist()]
         lengths = self._source.lengths[episodes]
         rows: dict[tuple[int, int], tuple[Any, Any]] = {}

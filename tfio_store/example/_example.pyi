@@ -61,6 +61,12 @@ class Spans:
         fallback: _Int64Array | None = None,
         valid: _BoolArray | None = None,
     ) -> _Int64Array: ...
+    def fixed(
+        self, columns: list[int], widths: list[int], kinds: list[int]
+    ) -> list[npt.NDArray[Any]] | None:
+        """The values of several columns of floats or int64s, of so many for each record, by one
+        call without the GIL. None where one of them is unusual, or there is nothing: to read each
+        by itself tells what is wrong."""
     def objects(
         self,
         column: int,

@@ -20,6 +20,7 @@ from tfio_store.example.decoding import (
     check_room,
     decode_column,
     decode_feature_list,
+    decode_fixed,
     decode_nullable,
     decode_steps,
     keys_of,
@@ -431,8 +432,10 @@ def _decode_context(
     starts = accumulate((len(group) for group in keys.values()), initial=0)
     placed = {name: (at, wanted[name]) for name, at in zip(keys, starts, strict=False)}
     check_room(spans, placed)
-    columns = {}
+    columns: dict[str, Any] = decode_fixed(spans, placed)
     for name, (at, feature) in placed.items():
+        if name in columns:
+            continue
         how = (batch.buffer, strings, nulls[name])
         try:
             columns[name] = _decode_feature(name, spans, at, feature, *how)

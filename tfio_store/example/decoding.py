@@ -25,6 +25,7 @@ __all__ = [
     "check_room",
     "decode_column",
     "decode_feature_list",
+    "decode_fixed",
     "decode_nullable",
     "decode_steps",
     "keys_of",
@@ -62,6 +63,33 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
     if feature.nested:
         return _nested(spans, column, values, counts)
     return _rows(spans, column, feature, values, counts)
+
+
+def decode_fixed(spans: Any, placed: Mapping[str, tuple[int, Feature]]) -> dict[str, Array]:
+    """The columns of numbers of a fixed shape that every record must have, all by one call that
+    leaves the GIL to other threads. Nothing where one of them is unusual: each is then to be
+    decoded by itself, which tells what is wrong. ``placed``: the first key in ``spans``."""
+    some = {name: (at, feature) for name, (at, feature) in placed.items() if _is_fixed(feature)}
+    if len(some) < 2:
+        return {}
+    features = [feature for _, feature in some.values()]
+    widths, kinds = [one.width for one in features], [KINDS[one.wire] for one in features]
+    found = spans.fixed([at for at, _ in some.values()], widths, kinds)
+    if found is None:
+        return {}
+    columns = {}
+    for (name, (at, feature)), values in zip(some.items(), found, strict=True):
+        try:
+            cast = _cast(values, feature, spans, at, None)
+        except SchemaError:
+            return {}
+        columns[name] = cast.reshape(len(spans), *feature.shape)
+    return columns
+
+
+def _is_fixed(feature: Feature) -> bool:
+    varies = feature.ragged or feature.nullable or feature.raw or feature.width == 0
+    return not varies and feature.default is None and feature.wire != "bytes"
 
 
 def _fixed(

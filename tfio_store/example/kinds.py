@@ -17,6 +17,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
+    "SCAN",
     "Labels",
     "check_labels",
     "check_scans",
@@ -231,9 +232,13 @@ _MOST_SCANS = 500
 asked for one."""
 
 
-def check_scans(data: bytes) -> None:
+SCAN = b"\xff\xda"
+"""The marker with which a scan of a JPEG begins."""
+
+
+def check_scans(count: int) -> None:
     """ValueError for a JPEG of too many scans. To ask before it is decoded."""
-    if data.count(b"\xff\xda") > _MOST_SCANS:
+    if count > _MOST_SCANS:
         raise ValueError(f"is a JPEG of more than {_MOST_SCANS} scans")
 
 
@@ -309,7 +314,7 @@ def decoded_image(data: bytes) -> npt.NDArray[Any]:
     if encoding is None:
         raise ValueError(f"begins with {data[:8]!r}, and is no image of an encoding that is known")
     if encoding == "jpeg":
-        check_scans(data)
+        check_scans(data.count(SCAN))
     pillow = _pillow()
     try:
         with pillow.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:

@@ -258,6 +258,9 @@ class Spans:
     def int64s(self, column: int, **wanted: Any) -> Int64Array:
         return np.array(self._flat(column, INT64, **wanted), np.int64)
 
+    def fixed(self, columns: list[int], widths: list[int], kinds: list[int]) -> None:
+        """None: each column is read by itself."""
+
     def objects(self, column: int, **wanted: Any) -> npt.NDArray[Any]:
         flat = self._flat(column, BYTES, **wanted)
         out = np.empty(len(flat), object)

@@ -15,14 +15,15 @@ from typing import Any, SupportsIndex
 import grain
 import numpy as np
 
-from tfio_store._loader import LoaderContent
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.loader.content import LoaderContent
 from tfio_store.read.record_source import RecordSource
+from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import Threads
 
-__all__ = ["Ahead", "Records", "elements", "objects", "rows_of", "shown"]
+__all__ = ["Ahead", "Records", "elements", "objects", "rows_of", "threads_of"]
 
 
 class Records(Sequence[Any]):
@@ -60,7 +61,8 @@ class Records(Sequence[Any]):
         """The columns of these rows, or a list of records, by one read and one decode."""
         numbers = [operator.index(index) for index in indices]
         decoded = self._content.decode(self._source.__getitems__(numbers))
-        return shown(self._content, decoded, numbers)
+        threads = threads_of(cores())  # nobody says how many workers share the cores
+        return self._content.shown(decoded, threads, numbers)
 
     def batch(self, part: Any) -> Any:
         """A batch of decoded rows: columns, or an array of records."""
@@ -74,11 +76,10 @@ class Records(Sequence[Any]):
         return repr(self._source)
 
 
-def shown(content: LoaderContent, columns: Any, numbers: Sequence[int] | None = None) -> Any:
-    """Decoded rows with their pixels. Workers share the cores, and so each decodes in one
-    thread."""
-    threads = None if multiprocessing.parent_process() is None else 1
-    return content.shown(columns, threads, numbers)
+def threads_of(workers: int) -> int | None:
+    """How many threads one of so many workers may keep busy: its part of the cores. None in the
+    process that has no workers: all."""
+    return None if multiprocessing.parent_process() is None else max(1, cores() // workers)
 
 
 def objects(values: Sequence[Any]) -> Any:

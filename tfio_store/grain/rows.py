@@ -14,7 +14,6 @@ from typing import Any
 import grain
 import numpy as np
 
-from tfio_store._loader import LoaderContent
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
@@ -22,6 +21,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.grain.order import Order
 from tfio_store.grain.records import Ahead, Records, elements, objects
 from tfio_store.grain.states import Hosts, Identified, Shard
+from tfio_store.loader.content import LoaderContent
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import grain
 
-from tfio_store._loader import Reader
 from tfio_store.dataset.model import Dataset
+from tfio_store.loader.content import Reader
 from tfio_store.read.reshard import reshard_state
 from tfio_store.read.state import hold_to, versions_text
 

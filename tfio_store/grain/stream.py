@@ -7,14 +7,15 @@ from typing import Any
 
 import grain
 
-from tfio_store._loader import Blocks, Gathering, LoaderContent, Reader, reader_of
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.grain.records import objects, rows_of, shown
+from tfio_store.grain.records import objects, rows_of, threads_of
 from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
+from tfio_store.loader.content import LoaderContent, Reader, reader_of
+from tfio_store.loader.gathering import Gathering
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -51,6 +52,9 @@ def stream(
 
     Rows and batches are as `source` describes them. ``batch``, when nothing was changed before it,
     takes them from decoded blocks.
+
+    ``metrics()`` of an iterator tells what its epoch has read and decoded so far, as
+    `RecordReader.metrics` does, and ``decode_s``, the seconds that threads made columns and pixels.
 
     ``get_state`` of an iterator returns the place of the very next row, and ``set_state`` goes on
     there with as many hosts and workers. On other numbers of them, ``resume=`` goes on.
@@ -203,7 +207,8 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
         index, count = self._worker
         hosts = self._course.hosts
         place = hosts.index * count + index, hosts.count * count
-        return _StreamIterator(self._course, self._content, self._num_epochs, place, self._batch)
+        how = self._content, self._num_epochs, self._batch, threads_of(count)
+        return _StreamIterator(self._course, place, *how)
 
     def __str__(self) -> str:
         return f"Stream({self._course.reader!r})"
@@ -215,14 +220,15 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     def __init__(
         self,
         course: _Course,
+        place: tuple[int, int],
         content: LoaderContent,
         num_epochs: int | None,
-        place: tuple[int, int],
         batch: tuple[int, bool] | None,
+        threads: int | None,
     ) -> None:
         super().__init__()
         self._course, self._content, self._num_epochs = course, content, num_epochs
-        self._place, self._batch = place, batch
+        self._place, self._batch, self._threads = place, batch, threads
         self._begun: Standing | None = None
         """Where the share stood when its epoch, or this iterator, began. None: the beginning."""
         self._resumed: Any = None
@@ -253,7 +259,11 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
         reader = self._course.share(begun.epoch, *self._place)
         if begun.reader is not None:
             reader.restore(begun.reader)
-        return _Steps(reader, self._content, self._batch)
+        return _Steps(reader, self._content, self._batch, self._threads)
+
+    def metrics(self) -> dict[str, float]:
+        """What this epoch has read so far, and what it took; see `RecordReader.metrics`."""
+        return {} if self._steps is None else self._steps.metrics()
 
     def get_state(self) -> dict[str, Any]:
         if self._begun is None:
@@ -296,11 +306,15 @@ class _Steps:
     and who asks for the next row would take that for the end of the data."""
 
     def __init__(
-        self, reader: Reader, content: LoaderContent, batch: tuple[int, bool] | None
+        self,
+        reader: Reader,
+        content: LoaderContent,
+        batch: tuple[int, bool] | None,
+        threads: int | None,
     ) -> None:
-        self._content = content
-        self._gathering = None if batch is None else Gathering(reader, content, *batch)
-        self._blocks = Blocks(reader, content) if batch is None else None
+        size, drop_last = batch or (content.rows_at_once, False)
+        self._gathering = Gathering(reader, content, size, drop_last, threads)
+        self._single = batch is None
         self._rows: list[Any] = []
         self._next = 0
         self.given = False
@@ -309,39 +323,36 @@ class _Steps:
     @property
     def over(self) -> bool:
         """Whether all has been given."""
-        if self._gathering is not None:
-            return self._gathering.over
-        return self._blocks is not None and self._blocks.over
+        return self._gathering.over and self._next == len(self._rows)
 
     def state(self) -> dict[str, Any]:
         """The reader's state behind what was given."""
-        if self._gathering is not None:
-            return self._gathering.state()
-        assert self._blocks is not None
-        return self._blocks.state(len(self._rows) - self._next)
+        return self._gathering.state(len(self._rows) - self._next)
+
+    def metrics(self) -> dict[str, float]:
+        """What was read and decoded."""
+        return self._gathering.metrics()
 
     def step(self) -> Any:
         """The next row or batch. None at the end."""
-        found = self._row() if self._gathering is None else self._gathered(self._gathering)
+        found = self._row() if self._single else self._batch()
         self.given |= found is not None
         return found
 
-    def _gathered(self, gathering: Gathering) -> Any:
-        parts = gathering.parts()
-        # An error here leaves the parts: the state stands before them, and they are met again.
-        batch = None if parts is None else shown(self._content, self._content.joined(parts))
-        gathering.done()
+    def _batch(self) -> Any:
+        batch = self._gathering.batch()
+        self._gathering.done()
         return objects(batch) if isinstance(batch, list) else batch
 
     def _row(self) -> Any:
         if self._next == len(self._rows):
-            assert self._blocks is not None
-            self._rows, self._next = self._blocks.made(self._rows_of), 0
-            if not self._rows:
+            columns = self._gathering.batch()
+            # An error here leaves the rows: the state stands before them, and they are met again.
+            rows = [] if columns is None else rows_of(columns)
+            self._gathering.done()
+            self._rows, self._next = rows, 0
+            if not rows:
                 return None
         row = self._rows[self._next]
         self._next += 1
         return row
-
-    def _rows_of(self, part: Any) -> list[Any]:
-        return rows_of(shown(self._content, part))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tfio_store.dataset.checks import check_from_0
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
+from tfio_store.read.marks import Mark
 from tfio_store.read.state import MOST
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.arrays import Int64Array
@@ -118,6 +119,50 @@ class _Source:
         """Where it stands, before so many of the records that were taken last."""
         return self.traversal.before(self.left + unread)
 
+    def mark(self) -> tuple[Mark, int]:
+        """Where its last batch lies, and how many of its records were not taken."""
+        return self.traversal.mark(), self.left
+
+
+@dataclass(frozen=True, slots=True)
+class MixedMark:
+    """A mixture's place behind the records that it gave last. It stays what it is when the mixture
+    goes on."""
+
+    marks: str
+    """Those of the mixture."""
+    position: MixedPosition
+    """Without its sources."""
+    places: Int64Array
+    chosen: Int64Array
+    """The place of each record, and the number of its source."""
+    sources: tuple[tuple[Mark, int], ...]
+
+    def state(self, unread: int) -> dict[str, Any]:
+        """See `AnyMark`."""
+        position, first = self.position, len(self.chosen) - unread
+        if unread:
+            position = replace(position, place=int(self.places[first]))
+        behind = np.bincount(self.chosen[first:], minlength=len(self.sources)).tolist()
+        sources = [
+            mark.state(left + count)
+            for (mark, left), count in zip(self.sources, behind, strict=True)
+        ]
+        return mixed_state(self.marks, position, sources)
+
+
+def mixed_state(
+    marks: str, position: MixedPosition, sources: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """The state of a mixture of these marks, with those of its sources."""
+    return {
+        "format": _FORMAT,
+        "mixture": marks,
+        **{name: getattr(position, name) for name in _NUMBERS},
+        "ended": [int(ended) for ended in position.ended],
+        "sources": list(sources),
+    }
+
 
 class MixedTraversal:
     """Lists of records from a position on, epoch after epoch."""
@@ -162,6 +207,12 @@ class MixedTraversal:
         self.last = None
         self._places = self._chosen = np.zeros(0, np.int64)
 
+    def mark(self) -> MixedMark:
+        """Where it stands behind the last records."""
+        position = MixedPosition(self._epoch, self._begin, self._place, tuple(self._ended), ())
+        sources = tuple(source.mark() for source in self._sources)
+        return MixedMark(self._marks, position, self._places, self._chosen, sources)
+
     def before(self, unread: int) -> MixedPosition:
         """Where it stands, before so many of the last records."""
         first = len(self._chosen) - unread
@@ -171,6 +222,21 @@ class MixedTraversal:
             source.position(count) for source, count in zip(self._sources, behind, strict=True)
         ]
         return MixedPosition(self._epoch, self._begin, place, tuple(self._ended), tuple(sources))
+
+    @property
+    def room(self) -> int:
+        """Bytes of the budget that may be held behind it, made of records that it gave."""
+        return sum(source.traversal.room for source in self._sources)
+
+    def hold(self, nbytes: int) -> None:
+        """Take so many bytes of the budget for what is held behind it."""
+        for source in self._sources:
+            source.traversal.hold(nbytes // len(self._sources))
+
+    def limit(self, threads: int) -> None:
+        """Use no more than so many threads from now on."""
+        for source in self._sources:
+            source.traversal.limit(threads)
 
     def next_records(self) -> list[bytes] | None:
         """The next records; None at the end of the epoch. ValueError once closed."""
@@ -291,16 +357,11 @@ class MixedTraversal:
 
     def state(self, position: MixedPosition) -> dict[str, Any]:
         """The state of the mixture when it stands at a position."""
-        return {
-            "format": _FORMAT,
-            "mixture": self._marks,
-            **{name: getattr(position, name) for name in _NUMBERS},
-            "ended": [int(ended) for ended in position.ended],
-            "sources": [
-                source.traversal.state(at)
-                for source, at in zip(self._sources, position.sources, strict=True)
-            ],
-        }
+        sources = [
+            source.traversal.state(at)
+            for source, at in zip(self._sources, position.sources, strict=True)
+        ]
+        return mixed_state(self._marks, position, sources)
 
     def find(self, state: Mapping[str, Any]) -> MixedPosition:
         """The position of a state. ValueError if it is none of this mixture's."""

@@ -31,6 +31,7 @@ from tfio_store.read.decode import (
 )
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import fetch_records_of_files
+from tfio_store.read.marks import AnyMark, Mark
 from tfio_store.read.order import Share, Step
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of, state_of
@@ -39,7 +40,7 @@ from tfio_store.records.framing import RecordBatch, RecordIterator
 from tfio_store.records.texts import warn
 from tfio_store.storage.read_ahead import Means, Meter
 
-__all__ = ["Iterated", "ReaderOptions", "Shared", "Traversal"]
+__all__ = ["Iterated", "ReaderOptions", "Shared", "Traversal", "traversal_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class Traversal:
             "read_s": meter.read,
             "inflate_s": meter.inflate,
             "scan_s": meter.scan,
-            "held_bytes": meter.held,
+            "held_bytes": meter.held + meter.behind,
         }
 
     def _epoch_ended(self) -> None:
@@ -280,6 +281,24 @@ class Traversal:
         if self.current is None:
             return self.position
         return self.position.at(self.current, len(self.current.batch) - unread)
+
+    def mark(self) -> Mark:
+        """Where it stands behind the last batch."""
+        return Mark.of(self.position, self.current, self.order_of(self.position.rest))
+
+    @property
+    def room(self) -> int:
+        """Bytes of the budget that may be held behind it, made of records that it gave."""
+        return (self.options.memory_budget - 2 * self.reader_order.window_most()) // 2
+
+    def hold(self, nbytes: int) -> None:
+        """Take so many bytes of the budget for what is held behind it."""
+        self.meter.behind = nbytes
+
+    def limit(self, threads: int) -> None:
+        """Use no more than so many threads from now on."""
+        least = min(threads, self.options.threads or threads)
+        self.options = replace(self.options, threads=least)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
@@ -353,8 +372,14 @@ class AnyTraversal(Protocol):
 
     passes: int
 
+    @property
+    def room(self) -> int: ...
     def next_batch(self) -> RecordBatch | None: ...
     def next_records(self) -> RecordBatch | list[bytes] | None: ...
+    def mark(self) -> AnyMark: ...
+    def hold(self, nbytes: int) -> None: ...
+    def limit(self, threads: int) -> None: ...
+    def metrics(self) -> dict[str, float]: ...
 
 
 class _ToTheEnd:
@@ -398,6 +423,12 @@ class Batches(_ToTheEnd, Iterator[RecordBatch]):
         if batch is None:
             raise StopIteration
         return batch
+
+
+def traversal_of(reader: Iterated) -> AnyTraversal:
+    """The traversal of a reader or a mixture, for who reads ahead of what he gives."""
+    found: AnyTraversal = reader._traversal
+    return found
 
 
 class Iterated:

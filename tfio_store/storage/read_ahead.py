@@ -115,6 +115,8 @@ class Meter:
     """Seconds until answers were there, when they were wanted."""
     held: int = 0
     """Bytes of the budget that are in use."""
+    behind: int = 0
+    """Bytes of it that the caller holds, made of what it was given."""
     read: float = 0.0
     inflate: float = 0.0
     scan: float = 0.0
@@ -370,7 +372,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         while self._window is None or len(self._waiting) < self._window.size:
             fetch = self._next or next(self._ranges, None)
             self._next = fetch
-            if fetch is None or (self._waiting and self._spent + fetch.cost > self._budget):
+            if fetch is None or (self._waiting and self._used + fetch.cost > self._budget):
                 return
             self._window = self._window or self._window_of(fetch.store)
             self._next = None
@@ -382,6 +384,10 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             by_caller = begun.work is not None and begun.request is None
             if begun.answer.done() or (alone and by_caller):
                 return  # what is there at once is best used while it is in the cache
+
+    @property
+    def _used(self) -> int:
+        return self._spent + self._meter.behind
 
     def close(self) -> None:
         """Give up what is in flight. Idempotent."""

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.data import get_worker_info
 
 from tfio_store.dataset.checks import whole_number
-from tfio_store.episodes.decoding import Episode
 from tfio_store.episodes.features import nested
 from tfio_store.episodes.order import Share, Stage
 from tfio_store.episodes.windows import Windows, batches
@@ -24,7 +24,7 @@ from tfio_store.storage.threads import pool
 from tfio_store.torch.iterable import Steps, TFRecordIterable, WholeColumns
 from tfio_store.torch.states import WINDOWS
 from tfio_store.torch.tensors import tensors, transformed
-from tfio_store.torch.workers import Lent, packed
+from tfio_store.torch.workers import Lent, packed, threads_here
 
 __all__ = ["EpisodeWindows"]
 
@@ -32,7 +32,7 @@ Int64Array = npt.NDArray[np.int64]
 
 _VERSION = 1
 _AHEAD = 2
-"""The episodes of so many further batches are fetched while a batch is made."""
+"""So many further batches are made while one is used."""
 _ROWS_AT_ONCE = 16
 
 
@@ -49,8 +49,8 @@ class EpisodeWindows(TFRecordIterable):
     sampler=windows.shuffle_by_episode(seed=1))``.
 
     With ``shuffle=True`` the windows of as many episodes are mixed as fit into three quarters of
-    the cache. Each worker has a cache of its own, of the ``cache_bytes`` of `Episodes`, and fetches
-    the episodes of the next batches while it makes one.
+    the cache. Each worker has a cache of its own, of the ``cache_bytes`` of `Episodes`, and makes
+    the next batches while one is used.
 
     Args:
         windows (Windows): What `Episodes.windows` made.
@@ -230,13 +230,18 @@ class _WindowSteps(Steps):
         size = made.batch_size or _ROWS_AT_ONCE
         self._numbers = batches(at.share.numbers(at.given), size)
         self._size = size
-        self._ahead: deque[tuple[Int64Array, Future[dict[int, Episode]]]] = deque()
+        self._ahead: deque[tuple[Int64Array, Future[tuple[Any, float]]]] = deque()
         self._rows: deque[Any] = deque()
         self._warned: set[str] = set()
+        self._waited = self._seconds = 0.0
         self.ended = False
 
     def state(self) -> dict[str, Any]:
         return self._at.to_json(self._given)
+
+    def metrics(self) -> dict[str, float]:
+        took = {"waited_s": self._waited, "decode_s": self._seconds}
+        return {"windows": self._given - self._at.given, **took}
 
     def _step(self) -> Any:
         if self._made.batch_size is None:
@@ -246,18 +251,19 @@ class _WindowSteps(Steps):
             if not self._ahead:
                 self.ended = True
                 raise StopIteration
-            numbers, loading = self._ahead[0]
+            numbers, making = self._ahead[0]
             if len(numbers) < self._size and self._made.drop_last:
                 self._ahead.popleft()
                 self._given += len(numbers)
                 continue
-            batch, _ = self._batch(numbers, loading)
+            batch, _ = self._batch(numbers, making)
             if batch is not None:
                 batch = transformed(self._made.transform, _nested_tensors(batch))
             # An error above leaves the batch: the state stands before it, and it is met again.
             self._ahead.popleft()
             self._given += len(numbers)
             if batch is not None:
+                self._told()
                 return WholeColumns(batch) if type(batch) is dict else batch
 
     def _row(self) -> Any:
@@ -266,8 +272,8 @@ class _WindowSteps(Steps):
             if not self._ahead:
                 self.ended = True
                 raise StopIteration
-            numbers, loading = self._ahead[0]
-            batch, good = self._batch(numbers, loading)
+            numbers, making = self._ahead[0]
+            batch, good = self._batch(numbers, making)
             self._ahead.popleft()
             rows = [] if batch is None else _rows(_nested_tensors(batch))
             # those that were left out count with the row before them
@@ -288,27 +294,30 @@ class _WindowSteps(Steps):
             numbers = next(self._numbers, None)
             if numbers is None:
                 return
-            loading = pool("episodes", _AHEAD).submit(self._at.windows.load, numbers)
-            self._ahead.append((numbers, loading))
+            work = partial(_batch_of, self._at.windows, numbers, threads_here())
+            making = pool("episodes", _AHEAD).submit(work)
+            self._ahead.append((numbers, making))
 
     def _batch(
-        self, numbers: Int64Array, loading: Future[dict[int, Episode]]
+        self, numbers: Int64Array, making: Future[tuple[Any, float]]
     ) -> tuple[Any, list[int]]:
         """The arrays of a batch, and the places of its windows among ``numbers``: without the
         damaged ones, if these are to be skipped. None if none is left."""
-        windows = self._at.windows
-        threads = None if get_worker_info() is None else 1
+        begun = perf_counter()
         try:
-            return windows.batch(numbers, loading.result(), threads), list(range(len(numbers)))
+            batch, seconds = making.result()
+            self._waited += perf_counter() - begun
+            self._seconds += seconds
+            return batch, list(range(len(numbers)))
         except (DataLossError, SchemaError):
             if not self._made.skips:
                 raise
         good = [i for i, number in enumerate(numbers.tolist()) if self._is_good(number)]
-        return windows.batch(numbers[good], None, threads) if good else None, good
+        return self._at.windows.batch(numbers[good], threads_here()) if good else None, good
 
     def _is_good(self, number: int) -> bool:
         try:
-            self._at.windows.batch(np.array([number]), None, 1)
+            self._at.windows.batch(np.array([number]), 1)
         except (DataLossError, SchemaError) as error:
             text = str(error)
             if text not in self._warned:
@@ -318,6 +327,13 @@ class _WindowSteps(Steps):
                 )
             return False
         return True
+
+
+def _batch_of(windows: Windows, numbers: Int64Array, threads: int | None) -> tuple[Any, float]:
+    """The arrays of the windows of these numbers, whose episodes are fetched; and how long that
+    took."""
+    begun = perf_counter()
+    return windows.batch(numbers, threads), perf_counter() - begun
 
 
 def _nested_tensors(batch: Mapping[str, Any]) -> dict[str, Any]:

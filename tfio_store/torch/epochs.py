@@ -22,7 +22,7 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import get_worker_info
 
-__all__ = ["Epochs", "Ranks", "Worker", "starter"]
+__all__ = ["Epochs", "Ranks", "Worker", "nameless_file", "starter"]
 
 
 # Finds which process of a job this is, and which worker of its loader.
@@ -200,7 +200,7 @@ class Epochs:
     file; to anybody else as a new one that begins with the same epoch."""
 
     def __init__(self, first: int = 0, saved: dict[str, Any] | None = None) -> None:
-        self._open(_nameless_file(), os.getpid())
+        self._open(nameless_file("tfio_store.epochs"), os.getpid())
         self.set_next(first, saved)
 
     def _open(self, file: int, maker: int) -> None:
@@ -307,9 +307,10 @@ def _shared(file: Any, maker: int) -> Epochs:
     return epochs
 
 
-def _nameless_file() -> int:
+def nameless_file(name: str) -> int:
+    """A new file that only its descriptor leads to, and those who have that too."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("tfio_store.epochs")
-    file, name = tempfile.mkstemp(prefix="tfio_store.epochs")
+        return os.memfd_create(name)
+    file, name = tempfile.mkstemp(prefix=name)
     os.unlink(name)
     return file

@@ -7,26 +7,29 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Literal
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from tfio_store._loader import Blocks, Gathering, Reader, reader_of
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
+from tfio_store.loader.content import Reader, reader_of
+from tfio_store.loader.gathering import Gathering
 from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
+from tfio_store.torch.metrics import WorkerMetrics
 from tfio_store.torch.states import Saved, Standing
 from tfio_store.torch.tensors import Content, content_of
-from tfio_store.torch.workers import Lent, carrying_errors
+from tfio_store.torch.workers import Lent, carrying_errors, threads_here
 
 __all__ = ["Even", "Nothing", "Steps", "TFRecordIterable", "WholeColumns"]
 
@@ -220,6 +223,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._ranks = Ranks.given(rank, world_size)
         self._num_workers = num_workers
         self._epochs = Epochs()
+        self._metrics = WorkerMetrics()
         self._begun = 0
         """How many passes have begun in this process, and in the one that it was forked from."""
         self._running: tuple[int, int, int, Steps] | None = None
@@ -351,6 +355,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         except Exception:
             self._epochs.refuse(begun, loader=worker.loader)
             raise
+        if worker.seed is not None:
+            steps.tell = partial(self._metrics.put, worker)
         self._running = begun.epoch, index, count, steps
         return steps
 
@@ -380,6 +386,29 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         if self._batch_size is None:
             return Rows(reader, self._content)
         return Batches(reader, self._content, self._batch_size, self._drop_last)
+
+    def metrics(self) -> dict[str, float]:
+        """What the last pass has read so far, and what it took; see `RecordReader.metrics`.
+
+        With workers, the numbers of all of them are added up, as they were after the last batch of
+        each.
+
+        Returns:
+            dict: Empty before the first pass. ``records`` are those that were given. ``decode_s``:
+            seconds that threads made columns and pixels. ``waited_s``: seconds that the loop, or
+            the workers, waited for batches.
+
+        Example:
+            >>> from tfio_store.torch import TFRecordIterable
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> dataset = TFRecordIterable("train", batch_size=2)
+            >>> _ = list(dataset)
+            >>> dataset.metrics()["records"]
+            3
+        """
+        if get_worker_info() is None and self._epochs.in_workers:
+            return self._metrics.total()
+        return {} if self._running is None else self._running[-1].metrics()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process, or this worker, stands. ``StatefulDataLoader`` asks for it.
@@ -454,14 +483,24 @@ class Steps(Iterator[Any]):
 
     ended = False
     """Whether everything was given."""
+    tell: Callable[[dict[str, float]], None] | None = None
+    """In a worker: what takes its numbers."""
 
     def state(self) -> dict[str, Any]:
         """The state of the reader behind what was given."""
         raise NotImplementedError
 
+    def metrics(self) -> dict[str, float]:
+        """What was read and decoded."""
+        return {}
+
     def __next__(self) -> Any:
         with carrying_errors():
             return self._step()
+
+    def _told(self) -> None:
+        if self.tell is not None:
+            self.tell(self.metrics())
 
     def _step(self) -> Any:
         raise NotImplementedError
@@ -469,6 +508,9 @@ class Steps(Iterator[Any]):
 
 class WholeColumns(dict[str, Any]):
     """A batch. By this class torch's default collate_fn finds `_refused`."""
+
+    def __copy__(self) -> WholeColumns:
+        return WholeColumns(self)  # a loader makes one of each batch, by pickling where it must
 
 
 class WholeRecords(list[bytes]):
@@ -506,19 +548,23 @@ class Batches(Steps):
     """Batches of ``size`` rows; the last one may be smaller, or is left out by ``drop_last``."""
 
     def __init__(self, reader: Reader, content: Content, size: int, drop_last: bool) -> None:
-        self._gathering = Gathering(reader, content, size, drop_last)
+        self._gathering = Gathering(reader, content, size, drop_last, threads_here())
         self._content = content
 
     def state(self) -> dict[str, Any]:
         return self._gathering.state()
 
+    def metrics(self) -> dict[str, float]:
+        return self._gathering.metrics()
+
     def _step(self) -> Any:
-        parts = self._gathering.parts()
-        # An error here leaves the parts: the state stands before them, and they are met again.
-        batch = None if parts is None else self._content.given(self._content.batch(parts))
+        columns = self._gathering.batch()
+        # An error here leaves the batch: the state stands before it, and it is met again.
+        batch = None if columns is None else self._content.given(self._content.batch(columns))
         self._gathering.done()
         self.ended = self._gathering.over
-        if parts is None:
+        self._told()
+        if columns is None:
             raise StopIteration
         if type(batch) is dict:
             return WholeColumns(batch)
@@ -529,18 +575,25 @@ class Rows(Steps):
     """Single rows."""
 
     def __init__(self, reader: Reader, content: Content) -> None:
-        self._blocks = Blocks(reader, content)
+        self._gathering = Gathering(reader, content, content.rows_at_once, False, threads_here())
         self._content = content
         self._rows: list[Any] = []
         self._next = 0
 
     def state(self) -> dict[str, Any]:
-        return self._blocks.state(len(self._rows) - self._next)
+        return self._gathering.state(len(self._rows) - self._next)
+
+    def metrics(self) -> dict[str, float]:
+        return self._gathering.metrics()
 
     def _step(self) -> Any:
         if self._next == len(self._rows):
-            self._rows, self._next = self._blocks.made(self._content.rows), 0
-            if not self._rows:
+            columns = self._gathering.batch()
+            rows = [] if columns is None else self._content.rows(columns)
+            self._gathering.done()
+            self._rows, self._next = rows, 0
+            self._told()
+            if columns is None:
                 self.ended = True
                 raise StopIteration
         row = self._content.given(self._rows[self._next])

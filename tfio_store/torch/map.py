@@ -17,7 +17,7 @@ from tfio_store.read.record_source import RecordSource, is_number
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.torch.tensors import Content, content_of
-from tfio_store.torch.workers import Lent, carrying_errors
+from tfio_store.torch.workers import Lent, carrying_errors, threads_here
 
 __all__ = ["TFRecordMap"]
 
@@ -129,7 +129,7 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
                 return records if content.transform is None else [*map(content.given, records)]
             decoded = content.decode(records)
             if content.transform is not None:
-                return [content.given(row) for row in content.rows(decoded)]
+                return [content.given(row) for row in content.rows(_shown(content, decoded))]
             return Fetched(content, decoded, len(records))
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class Fetched(Sequence[Any]):
 
     def batch(self) -> dict[str, Any]:
         """All rows as one batch."""
-        found: dict[str, Any] = self._content.batch([self._decoded])
+        found: dict[str, Any] = self._content.batch(_shown(self._content, self._decoded))
         return found
 
     def __len__(self) -> int:
@@ -162,8 +162,13 @@ class Fetched(Sequence[Any]):
         if isinstance(index, slice):
             return [self[i] for i in range(self._count)[index]]
         at = range(self._count)[index]
-        (row,) = self._content.rows(self._content.cut(self._decoded, at, at + 1))
+        part = self._content.cut(self._decoded, at, at + 1)
+        (row,) = self._content.rows(_shown(self._content, part))
         return Row(row)
+
+
+def _shown(content: Content, decoded: Any) -> Any:
+    return content.shown(decoded, threads_here())
 
 
 def _collated(batch: Sequence[Row], *, collate_fn_map: Any = None) -> dict[str, Any]:

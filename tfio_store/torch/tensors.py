@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import get_worker_info
 
-from tfio_store._loader import LoaderContent, Reader
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged, valid_rows
+from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.torch.workers import packed
@@ -130,6 +130,8 @@ def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tensor(name: str, column: Any) -> Any:
+    if type(column) is np.ndarray and not column.dtype.hasobject:  # most of them, in each batch
+        return _dense(name, column)
     if isinstance(column, Nullable):
         if _leaf(column.values).dtype.hasobject:
             return column.tolist()
@@ -152,18 +154,26 @@ def _leaf(column: Any) -> Any:
 
 
 def _dense(name: str, array: Any) -> Any:
-    if array.dtype.kind in "mM":
-        return torch.from_numpy(array.view(np.int64))
-    memory, dtype = _VIEWS.get(array.dtype.name, (None, None))
-    if memory is not None:
-        return torch.from_numpy(array.view(memory)).view(dtype)
+    memory, dtype = _memory_of(array.dtype)
     try:
-        return torch.from_numpy(array)
+        if memory is None:
+            return torch.from_numpy(array)
+        found = torch.from_numpy(array.view(memory))
+        return found if dtype is None else found.view(dtype)
     except TypeError:
         raise TypeError(
             f"feature {name!r}: torch has no dtype for {array.dtype}; leave it out by columns=, or "
             "give it another dtype by schema="
         ) from None
+
+
+@cache
+def _memory_of(dtype: Any) -> tuple[Any, Any]:
+    """The dtype as which torch takes the memory of arrays, and the one that it has in torch; None
+    where these are their own. A dtype's name is slow to ask for."""
+    if dtype.kind in "mM":
+        return np.int64, None
+    return _VIEWS.get(dtype.name, (None, None))
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -216,7 +226,9 @@ def content_of(
         raise TypeError(f"transform= takes a function, not {transform!r}")
     found = Content.of(source, reader, schema, columns, images, skips=skips)
     made = replace(found, transform=transform)
-    made.batch([made.decode(RecordBatch.from_records([]))])  # so that a dtype fails at once
+    made.batch(
+        made.shown(made.decode(RecordBatch.from_records([])), 1)
+    )  # so that a dtype fails at once
     return made
 
 
@@ -236,19 +248,14 @@ class Content(LoaderContent):
 
     transform: Callable[[Any], Any] | None = None
 
-    def batch(self, parts: list[Any]) -> Any:
-        """A batch of parts: a dict of tensors, or a list of bytes."""
-        joined = self.joined(parts)
-        return joined if self.schema is None else packed(tensors(self._shown(joined)))
+    def batch(self, columns: Any) -> Any:
+        """A batch of columns that are `shown`: a dict of tensors. A list of bytes is one."""
+        return columns if self.schema is None else packed(tensors(columns))
 
-    def rows(self, part: Any) -> list[Any]:
-        """The rows of a part, each by itself."""
-        return list(part) if self.schema is None else rows_of(tensors(self._shown(part)))
+    def rows(self, columns: Any) -> list[Any]:
+        """The rows of columns that are `shown`, each by itself."""
+        return list(columns) if self.schema is None else rows_of(tensors(columns))
 
     def given(self, made: Any) -> Any:
         """What the user's function makes of a batch or row."""
         return transformed(self.transform, made)
-
-    def _shown(self, columns: Any) -> Any:
-        """Workers share the cores, and so each decodes in one thread."""
-        return self.shown(columns, None if get_worker_info() is None else 1)

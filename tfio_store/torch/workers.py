@@ -16,8 +16,9 @@ import torch
 from torch.utils.data import get_worker_info
 
 from tfio_store.errors import TFIOStoreError
+from tfio_store.storage.cores import cores
 
-__all__ = ["Lent", "carrying_errors", "packed"]
+__all__ = ["Lent", "carrying_errors", "packed", "threads_here"]
 
 
 # Errors that cross from a worker to the training process with all their attributes.
@@ -183,3 +184,13 @@ def _replaced(column: Any, moved: Any) -> Any:
     if isinstance(column, tuple):
         return type(column)(*[_replaced(part, moved) for part in column])
     return column
+
+
+# How many threads work here.
+
+
+def threads_here() -> int | None:
+    """How many threads this process may keep busy: in a worker its part of the cores, which the
+    loader's workers share. None outside of workers: all."""
+    info = get_worker_info()
+    return None if info is None else max(1, cores() // info.num_workers)

@@ -1,0 +1,73 @@
+"""Columns of numbers that one call decodes are those that are decoded one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tfio_store as tfs
+from tfio_store.example import codec
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+KINDS: dict[str, Any] = {
+    "a": "int64",
+    "b": ("float32", (2,)),
+    "c": "uint8",
+    "d": tfs.Feature("int64", (3,)),
+    "e": "bool",
+    "f": ("int64", (None,)),
+    "g": tfs.Feature("float32", nullable=True),
+    "h": tfs.Feature("int64", default=7),
+    "i": "float64",
+    "j": "bytes",
+}
+
+
+def outcome(records: list[bytes], schema: dict[str, Any]) -> Any:
+    try:
+        found = tfs.decode_examples(records, schema)
+    except (tfs.SchemaError, tfs.CorruptRecordError) as error:
+        return str(error), getattr(error, "record", None)
+    return {name: (column.dtype if hasattr(column, "dtype") else None, column.tolist())
+            for name, column in found.items()}  # fmt: skip
+
+
+values = st.one_of(
+    NUMBERS,
+    st.integers(0, 1),
+    st.lists(st.integers(0, 3), max_size=4),
+    st.floats(width=32, allow_nan=False),
+    st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=2),
+    st.binary(max_size=3),
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcdefghij"), values, max_size=10), max_size=4),
+    st.sets(st.sampled_from("abcdefghij"), min_size=1),
+)
+def test_together_is_one_by_one(rows: list[dict[str, Any]], names: set[str]) -> None:
+    records = [tfs.encode_example(row) for row in rows]
+    schema = {name: KINDS[name] for name in sorted(names)}
+    with patch.object(codec, "decode_fixed", lambda *_: {}):
+        wanted = outcome(records, schema)
+    assert outcome(records, schema) == wanted
+
+
+@pytest.mark.parametrize("x", [0, 255, 256, -1])
+def test_a_number_that_does_not_fit_is_named(x: int) -> None:
+    records = [tfs.encode_example({"x": 1, "y": 2}), tfs.encode_example({"x": x, "y": 2})]
+    schema = {"x": "uint8", "y": "uint8"}
+    if 0 <= x < 256:
+        found = tfs.decode_examples(records, schema)
+        assert found["x"].tolist() == [1, x]
+        assert found["x"].dtype == np.uint8
+        return
+    with pytest.raises(tfs.SchemaError) as caught:
+        tfs.decode_examples(records, schema)
+    assert (caught.value.feature, caught.value.record) == ("x", 1)
