@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NoReturn
 
 import numpy as np
 from typing_extensions import Buffer as BytesLike
@@ -14,15 +13,14 @@ from tfio_store.dataset.block_tables import START_BYTES, BlockTable, are_cheap, 
 from tfio_store.dataset.inflate.index import checkpointed
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import (
-    CorruptRecordError,
     DataLossError,
     ManifestError,
     Reason,
     RecordTooLargeError,
-    TruncatedRecordError,
 )
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import detect
+from tfio_store.records.damage import HEAD_BYTES, IN_HEADER, damaged
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -30,7 +28,6 @@ from tfio_store.records.framing import (
     walk,
     walk_file,
 )
-from tfio_store.records.lookalike import HEAD_BYTES, said_of
 from tfio_store.records.texts import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
@@ -344,25 +341,21 @@ class HeaderWalker:
             raise RecordTooLargeError(
                 path=self.url, offset=self.next_header, length=length, limit=self._max
             )
-        self._refuse(CorruptRecordError, Reason.LENGTH_CRC, Reason.LENGTH_CRC.text, at)
+        raise self._damaged(Reason.LENGTH_CRC, None, at)
 
     def finish(self) -> None:
         if self._cut:
-            reason = "the data ends inside a record's header"
-            self._refuse(TruncatedRecordError, Reason.TRUNCATED, reason, self._cut)
+            raise self._damaged(Reason.TRUNCATED, IN_HEADER, self._cut)
 
-    def _refuse(
-        self, error: type[DataLossError], kind: Reason, reason: str, at: BytesLike
-    ) -> NoReturn:
-        kind, reason = said_of(kind, reason, None if self.next_header else at)
-        raise error(reason, path=self.url, offset=self.next_header, kind=kind)
+    def _damaged(self, kind: Reason, reason: str | None, at: BytesLike) -> DataLossError:
+        at_first = None if self.next_header else at
+        return damaged(kind, reason, path=self.url, offset=self.next_header, head=at_first)
 
     def end(self, nbytes: int) -> None:
         """Say that the data ends here. TruncatedRecordError if that is inside a record."""
         self.finish()
         if self.next_header > nbytes:
-            kind = Reason.TRUNCATED
-            raise TruncatedRecordError(kind.text, path=self.url, offset=self.last_frame, kind=kind)
+            raise damaged(Reason.TRUNCATED, path=self.url, offset=self.last_frame)
 
     @property
     def count(self) -> int:

@@ -36,15 +36,14 @@ from tfio_store.dataset.model import Dataset, Shard, hold_versions
 from tfio_store.episodes.features import Leaf
 from tfio_store.episodes.sparse import Ranges, UnusualError, count_values, find_first
 from tfio_store.errors import (
-    CorruptRecordError,
     ManifestError,
     Reason,
     SchemaError,
-    TruncatedRecordError,
 )
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.arrays import Int64Array
+from tfio_store.records.damage import IN_HEADER, damaged
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES as FRAME_HEADER, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
@@ -264,22 +263,13 @@ def _walked(
 def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
     header = ranges.near(at, at + FRAME_HEADER)
     if len(header) < FRAME_HEADER:
-        raise TruncatedRecordError(
-            "the data ends inside a record's header",
-            path=shard.url,
-            offset=at,
-            kind=Reason.TRUNCATED,
-        )
+        raise damaged(Reason.TRUNCATED, IN_HEADER, path=shard.url, offset=at)
     # a limit that nothing reaches: a header's CRC and the file's end say enough
     offsets, end, fault = walk(header, start=0, max_record_bytes=1 << 62)
     if fault is not None or not len(offsets):
-        raise CorruptRecordError(
-            Reason.LENGTH_CRC.text, path=shard.url, offset=at, kind=Reason.LENGTH_CRC
-        )
+        raise damaged(Reason.LENGTH_CRC, path=shard.url, offset=at)
     if at + end > shard.nbytes:
-        raise TruncatedRecordError(
-            Reason.TRUNCATED.text, path=shard.url, offset=at, kind=Reason.TRUNCATED
-        )
+        raise damaged(Reason.TRUNCATED, path=shard.url, offset=at)
     return at + end
 
 

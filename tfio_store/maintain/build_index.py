@@ -23,8 +23,8 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset, reached
-from tfio_store.errors import CorruptRecordError, TruncatedRecordError
 from tfio_store.records.compression import StreamError, can_be_indexed
+from tfio_store.records.damage import damaged
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
@@ -288,8 +288,7 @@ def index_stream(
         for _ in inflater.finish():
             pass
     except StreamError as error:
-        kind = TruncatedRecordError if error.truncated else CorruptRecordError
-        raise kind(str(error), path=shard.url, offset=inflater.offset) from error
+        raise damaged(error.kind, str(error), path=shard.url, offset=inflater.offset) from error
     built = inflater.built()
     if built is None:
         assert inflater.failure is not None

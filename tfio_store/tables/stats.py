@@ -22,8 +22,8 @@ from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.ragged import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.damage import looks_like
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.records.lookalike import looks_like
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, look_at
-from tfio_store.errors import DataLossWarning, Reason, TruncatedRecordError
+from tfio_store.errors import DataLossWarning, Reason
+from tfio_store.records.damage import damaged, ends_before
 from tfio_store.records.texts import warn
 from tfio_store.storage.cores import cores
 from tfio_store.storage.redaction import redacted
@@ -111,12 +112,8 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
         shard = dataset.shards[index]
         if info.size >= shard.nbytes:
             continue
-        error = TruncatedRecordError(
-            f"the file ends before the byte {shard.nbytes} that its manifest says",
-            path=shard.url,
-            offset=info.size,
-            kind=Reason.SHORT_FILE,
-        )
+        reason = ends_before(info.size, shard.nbytes)
+        error = damaged(Reason.SHORT_FILE, reason, path=shard.url, offset=info.size)
         if not skip_corrupt:
             raise error
         warn(f"{error}: skipped", DataLossWarning)
