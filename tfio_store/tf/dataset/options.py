@@ -114,13 +114,8 @@ class Settings:
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
     def attributes(self) -> dict[str, Any]:
-        return {
-            "options": self.storage,
-            "verify": self.verify,
-            "skip_corrupt": self.skip_corrupt,
-            "partial": self.partial,
-            "max_record_bytes": self.max_record_bytes,
-        }
+        found = asdict(self)
+        return {"options": found.pop("storage"), **found}
 
 
 # The checked arguments of a `TFRecordDataset`.
@@ -140,6 +135,7 @@ class Options:
     deterministic: bool | None = None
     memory_budget: int = MEMORY_BUDGET
     feature_spec: Spec | None = None
+    parallel_reads: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
@@ -166,12 +162,13 @@ class Options:
         wanted = self.shard is not None or self.batch_size is not None
         return wanted or self.shuffle is not False
 
-    def are_runs(self, parallel_reads: int | None) -> bool:
+    @property
+    def are_runs(self) -> bool:
         """Whether batches are runs of records in the order of the files, with exact counts."""
         return (
             self.batch_size is not None
             and self.shuffle is False
-            and parallel_reads is None
+            and self.parallel_reads is None
             and not self.settings.skip_corrupt
         )
 
