@@ -195,9 +195,8 @@ def _walked(dataset: Dataset, shards: list[int], limits: Limits) -> Dataset:
     if not shards:
         return dataset
     alone = replace(dataset, shards=tuple(dataset.shards[i] for i in shards))
-    found = index_raw_shards(
-        alone, **limits._asdict(), starts_bytes=limits.memory_budget // _STARTS_SHARE
-    )
+    starts_bytes = limits.memory_budget // _STARTS_SHARE
+    found = index_raw_shards(alone, limits, starts_bytes=starts_bytes)
     return dataset.with_shards(dict(zip(shards, found.shards, strict=True)))
 
 

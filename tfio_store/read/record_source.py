@@ -166,20 +166,17 @@ class RecordSource(Sequence[bytes]):
         threads: int | None = None,
     ) -> None:
         check_positive("memory_budget", memory_budget)
+        limits = Limits(memory_budget, max_record_bytes)
         found = open_dataset(
             source,
             reached(source, storage_options, storage, index_dir),
             compression=compression,
-            limits=Limits(memory_budget, max_record_bytes),
+            limits=limits,
         )
         if idx is not None:
             found = with_idx(found, idx)
-        dataset = index_raw_shards(
-            found,
-            memory_budget=memory_budget,
-            max_record_bytes=max_record_bytes,
-            starts_bytes=memory_budget // _STARTS_SHARE,
-        )
+        starts_bytes = memory_budget // _STARTS_SHARE
+        dataset = index_raw_shards(found, limits, starts_bytes=starts_bytes)
         for shard in () if dataset.has_blocks else dataset.shards:
             if shard.blocks is None:
                 raise ValueError(

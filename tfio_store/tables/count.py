@@ -124,7 +124,7 @@ def counted(
 def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
     """A file with its records counted: by its headers if it is raw."""
     budget = MEMORY_BUDGET // _FILES_AT_ONCE
-    shard = indexed_shard(dataset, index, budget=budget, max_record_bytes=max_record_bytes)
+    shard = indexed_shard(dataset, index, Limits(budget, max_record_bytes))
     if shard.records is not None:
         return shard
     return shard.known(records=_read_through(dataset, index, budget, max_record_bytes))

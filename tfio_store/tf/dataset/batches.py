@@ -142,7 +142,7 @@ def _batches(reader: BlockReader, numbers: tf.data.Dataset, options: Options) ->
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
     if raw_local(dataset) is not None:
         try:
-            return exact_batch_spans(dataset, batch_size, **options.limits._asdict())
+            return exact_batch_spans(dataset, batch_size, options.limits)
         except (DataLossError, RecordTooLargeError):
             if not dataset.has_blocks:
                 raise

@@ -221,7 +221,7 @@ class Source:
                 return lambda: built
             if options.wants_blocks or cut:
                 instead = None if cut else _AS_STREAMS
-                dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=instead)
+                dataset = index_raw_shards(dataset, options.limits, instead=instead)
                 self.dataset = dataset
             if dataset.has_blocks:
                 hold_versions(dataset)
@@ -333,7 +333,7 @@ class Source:
         return *picked_dataset(dataset, options, shuffle, turns, names), None
 
     def _walked(self, dataset: Dataset, options: Options) -> Dataset:
-        self.dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=None)
+        self.dataset = index_raw_shards(dataset, options.limits, instead=None)
         return self.dataset
 
     def _may_walk(self, dataset: Dataset) -> None:
