@@ -182,7 +182,7 @@ class Folder:
     ) -> str | None:
         """Read the index of a manifest, if it is small. Returns the name of an object of it that is
         missing. What was ``guessed`` may have been read before the commit: then it is read now."""
-        pages = listing_of(manifest).pages
+        pages = listing_of(manifest)
         wanted = list(pages.objects if pages.small else ())
         for index in list(wanted):
             guess = guessed[index.name]() if index.name in guessed else None
@@ -234,7 +234,7 @@ class Root:
         """The pages that the manifest names by now. None if it is gone or damaged."""
         found = self.folder.manifest(self.name, index=False, damaged=True)
         manifest = None if found is None else found.manifest
-        return () if manifest is None else listing_of(manifest).pages.refs
+        return () if manifest is None else listing_of(manifest).refs
 
 
 def locate(

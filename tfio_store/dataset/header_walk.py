@@ -112,12 +112,10 @@ def index_raw_shards(
         CRCs. RecordTooLargeError: a header claims more than the limit. ManifestError: a
         shard holds another number of records than its manifest says.
     """
-    if dataset.paged is not None:
-        return dataset
     missing = [
         i
-        for i, shard in enumerate(dataset.shards)
-        if shard.blocks is None and shard.compression in ("auto", None)
+        for i in dataset.shards.without_blocks()
+        if dataset.shards[i].compression in ("auto", None)
     ]
     if not missing:
         return dataset

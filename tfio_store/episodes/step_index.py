@@ -32,7 +32,7 @@ from tfio_store.dataset.container import (
 )
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import block_table, codec_of, is_remote
-from tfio_store.dataset.model import Dataset, Shard, hold_versions
+from tfio_store.dataset.model import Dataset, Shard, Shards, hold_versions
 from tfio_store.episodes.features import Leaf
 from tfio_store.episodes.sparse import Ranges, UnusualError, count_values, find_first
 from tfio_store.errors import (
@@ -195,7 +195,7 @@ def _cache_name(dataset: Dataset) -> str:
 
 
 def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
-    if dataset.paged is not None and not dataset.paged.small:
+    if dataset.shards.long:
         return dataset
     known = {}
     for i, steps in enumerate(shards):
@@ -203,7 +203,7 @@ def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
         if steps.starts is not None and (shard.blocks is None or shard.blocks.starts is None):
             table = block_table(steps.starts, shard.nbytes, record_positions=True)
             known[i] = shard.known(compression=None, records=len(steps.steps), blocks=table)
-    return dataset.with_shards(known) if known else dataset
+    return dataset.with_shards(known)
 
 
 def _made(dataset: Dataset, leaves: Sequence[Leaf]) -> list[ShardSteps]:
@@ -299,7 +299,7 @@ def _read(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> Int64Array:
     """The steps of a compressed shard, all of which has to be read."""
     shard = dataset.shard(number)
     steps: list[int] = []
-    alone = Dataset((shard,), dataset.storage)
+    alone = Dataset(Shards([shard]), dataset.storage)
     for batch in RecordReader(alone).batches():
         steps += _counted(batch, counted, shard, len(steps))
     return np.array(steps, np.int64)

@@ -330,7 +330,7 @@ class _Found:
         if (found and found.etag) != proposal.base:
             return False
         try:
-            shards = tuple(one.shard for one in listing_of(planned).all_listed())
+            shards = tuple(one.shard for one in listing_of(planned).rows())
             check_shards(self.folder, shards, among=len(self.present))
         except (FileNotFoundError, WrongContentError, ManifestError):
             return False

@@ -138,14 +138,11 @@ def info(
 
 def _codecs(dataset: Dataset) -> list[str | None]:
     """The codec of every file. Those without a manifest are looked at, many at once."""
-    at_once = 1 if dataset.paged is not None else LOOKS_AT_ONCE
+    at_once = 1 if dataset.has_blocks else LOOKS_AT_ONCE
     return list(mapped(partial(codec_of, dataset), range(len(dataset.shards)), at_once))
 
 
 def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
     shard = dataset.shard(index)
-    if dataset.paged is not None:
-        blocks: int | None = dataset.paged.listed(index).blocks
-    else:
-        blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
+    blocks = dataset.shards.blocks_of(index)
     return ShardFacts(shard.url, shard.part_nbytes, codec, shard.records, blocks)

@@ -14,7 +14,7 @@ from typing_extensions import Buffer as BytesLike, TypeIs
 
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import BuiltIndex
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, Shard, Shards
 from tfio_store.errors import ManifestError, Reason
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
 from tfio_store.read.spans import StreamPart
@@ -353,7 +353,7 @@ class FileStream:
         name = getattr(file, "full_name", None) or getattr(file, "name", None)
         url = str(name) if name is not None else "<file object>"
         codec = compression if compression == "auto" else codec_name(compression)
-        self.dataset = Dataset((Shard(url, 0, codec),))
+        self.dataset = Dataset(Shards([Shard(url, 0, codec)]))
         self._stands = 0
         """How many bytes of the stream were read, or passed over."""
 

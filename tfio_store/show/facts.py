@@ -173,10 +173,7 @@ def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 def _codec(dataset: Dataset, looked: dict[int, str | None]) -> str:
     """The codecs of files, the most frequent first. Files that were not looked at have none."""
-    if dataset.paged is not None:
-        found = Counter([dataset.shard(0).compression]) if len(dataset.shards) else Counter()
-    else:
-        found = Counter(looked.get(i, shard.compression) for i, shard in enumerate(dataset.shards))
+    found = Counter(looked.get(i, codec) for i, codec in enumerate(dataset.shards.codecs))
     names = ["none" if codec is None else codec for codec, _ in found.most_common()]
     known = [name for name in names if name != "auto"]
     return ", ".join(known) or ("none" if not names else "unknown")

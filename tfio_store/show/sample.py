@@ -26,7 +26,7 @@ from tfio_store.records.framing import (
     RecordBatch,
 )
 from tfio_store.show.gallery import Gallery
-from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted, stored_bytes
+from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import Plan, chosen
 from tfio_store.show.tally import MOST_NAMES, Tallies
@@ -418,8 +418,8 @@ class _Counts:
         )
 
     def _first(self, shard: int) -> int:
-        if self._dataset.paged is not None:
-            return self._dataset.paged.first_of("records", shard)
+        if self._dataset.num_records is not None:
+            return self._dataset.shards.first_record(shard)
         while len(self._firsts) <= shard:
             number = len(self._firsts) - 1
             known = self._dataset.shards[number].records
@@ -433,12 +433,6 @@ class _Counts:
 def _bytes_before(dataset: Dataset) -> tuple[Int64Array, int]:
     """The stored bytes of all shards before each, less those before a part of a shard; and of
     all."""
-    nbytes = stored_bytes(dataset)
-    before = np.cumsum(nbytes) - nbytes
-    if dataset.paged is None:
-        skipped = [
-            0 if shard.blocks is None or not len(shard.blocks) else int(shard.blocks.offsets[0])
-            for shard in dataset.shards
-        ]
-        before -= np.array(skipped, np.int64)
+    (nbytes,) = dataset.shards.columns("nbytes")
+    before = np.cumsum(nbytes) - nbytes - dataset.shards.begins()
     return before, int(nbytes.sum())

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import indexed_shard
-from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard, Shards
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
@@ -132,7 +132,7 @@ def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
 
 def _read_through(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> int:
     """The records of a compressed stream."""
-    alone = replace(dataset, shards=(dataset.shards[index],))
+    alone = replace(dataset, shards=Shards([dataset.shards[index]]))
     with RecordReader.of(
         alone, verify=False, memory_budget=budget, max_record_bytes=max_record_bytes
     ) as reader:

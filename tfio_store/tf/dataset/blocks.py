@@ -339,8 +339,6 @@ def versions_of(dataset: Dataset, numbers: str) -> list[str]:
     what ``numbers`` mean in them, since the same records may lie in other blocks. What a manifest
     says of its files is true wherever they lie. Nothing is said of local files without one: a copy
     of a file has another time."""
-    if dataset.paged is not None:
-        return ["", numbers]
     crcs = [shard.crc32c for shard in dataset.shards]
     if all(crc is not None for crc in crcs):
         return ["", f"{crcs} {numbers}"]

@@ -20,7 +20,7 @@ from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.inflate.index import checkpointed
-from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.model import Block, Dataset, Shard, Shards
 from tfio_store.dataset.source import is_whole, not_there
 from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
@@ -217,7 +217,7 @@ def _open(asked: StreamRequest) -> _Open:
     shard = shard.known(secret_url=asked.url)
     records, offset = asked.position
     reader = RecordReader.of(
-        Dataset((shard,), storage),
+        Dataset(Shards([shard]), storage),
         verify=asked.settings.verify,
         on_corrupt="skip" if asked.settings.skip_corrupt else "raise",
         memory_budget=STREAM_BUDGET,
@@ -440,7 +440,7 @@ def _table(url: str, codec: str, version: str, options: str) -> BlockTable | Non
     store, path = storage.open(url)
     nbytes = store.info(path).size
     shard = Shard.at(store, path, nbytes, compression=codec, version=Version(version or None))
-    return checkpointed(Dataset((), storage), shard).blocks
+    return checkpointed(Dataset(Shards(), storage), shard).blocks
 
 
 def begin_block(asked: BlockRequest) -> Fetch[BytesLike]:

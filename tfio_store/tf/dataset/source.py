@@ -147,15 +147,14 @@ take 5 and 3 GiB, and half of that in order. Blocks of the usual size hold 16 TB
 def for_graph(dataset: Dataset) -> Dataset:
     """The dataset with all its shards and blocks at hand. Those of a long one are read now, many
     tables at once. ValueError if they are more than a graph can be expected to hold."""
-    if dataset.paged is None:
-        return dataset
-    if dataset.paged.blocks > MOST_BLOCKS:
+    blocks = dataset.shards.blocks
+    if blocks is not None and blocks > MOST_BLOCKS:
         raise ValueError(
-            f"{dataset.summary()}: has {dataset.paged.blocks} blocks, and TFRecordDataset, whose "
+            f"{dataset.summary()}: has {blocks} blocks, and TFRecordDataset, whose "
             f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
             "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
         )
-    return replace(dataset, shards=tuple(dataset.shards))
+    return replace(dataset, shards=dataset.shards.at_hand())
 
 
 class NotFused(Exception):
