@@ -4,11 +4,10 @@ What is asked for is read.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,6 +120,7 @@ class ListedShards(Shards):
         pages: Pages,
         generation: str | None = None,
         part: Places | None = None,
+        versions: Mapping[int, Version] | None = None,
     ) -> None:
         self.folder = folder
         self.compression = compression
@@ -132,7 +132,7 @@ class ListedShards(Shards):
             records, blocks = (0, whole.records), (0, whole.blocks)
             part = Places((0, whole.shards), records, blocks, whole.nbytes, False)
         self.places = part
-        self._versions: dict[int, Version] = {}
+        self._versions = dict(versions or {})
         """Versions of the shards that were asked for: all reads of a shard share one."""
         self._at_hand: dict[int, Shard] = {}
         """Shards of a small dataset that were asked for."""
@@ -144,7 +144,7 @@ class ListedShards(Shards):
     def __reduce__(self) -> tuple[Any, ...]:
         pages, part = self._narrowed
         seen = {n: each for n, each in self._versions.items() if any(each.known[:2])}
-        return _restored, (self.folder, self.compression, pages, self._generation, part, seen)
+        return ListedShards, (self.folder, self.compression, pages, self._generation, part, seen)
 
     @cached_property
     def _narrowed(self) -> tuple[Pages, Places | None]:
@@ -177,20 +177,8 @@ class ListedShards(Shards):
         first, stop = self.places.shards
         return stop - first
 
-    @overload
-    def __getitem__(self, index: int) -> Shard: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Shard, ...]: ...
-    def __getitem__(self, index: Any) -> Shard | tuple[Shard, ...]:
-        if isinstance(index, slice):
-            return tuple(self.of_numbers(range(*index.indices(len(self)))))
-        return next(self.of_numbers([range(len(self))[operator.index(index)]]))
-
-    def __iter__(self) -> Iterator[Shard]:
-        return self.of_numbers(range(len(self)))
-
-    def of_numbers(self, numbers: Sequence[int]) -> Iterator[Shard]:
-        """These shards, whose tables are fetched many at once."""
+    def some(self, numbers: Sequence[int]) -> Iterator[Shard]:
+        """See `Shards.some`. Their tables are fetched many at once."""
         if not self.long:
             yield from map(self.at, numbers)
             return
@@ -277,9 +265,6 @@ class ListedShards(Shards):
                 column[shard] = cut[name]
         return found
 
-    def blocks_of(self, shard: int) -> int:
-        return self.listed(shard).blocks
-
     def shards_of(self, records: Int64Array) -> tuple[Int64Array, Int64Array]:
         """See `Shards.shards_of`. The pages are fetched at once."""
         return self.shards_with("records", records)
@@ -297,9 +282,6 @@ class ListedShards(Shards):
         """How many "records" or "blocks" stand before a shard. It may read a page."""
         begin, _ = self.places.records if column == "records" else self.places.blocks
         return max(self.pages.first_of(column, self.places.shards[0] + shard) - begin, 0)
-
-    def first_record(self, shard: int) -> int:
-        return self.first_of("records", shard)
 
     def begins(self) -> Int64Array:
         found = np.zeros(len(self), np.int64)
@@ -328,10 +310,6 @@ class ListedShards(Shards):
 
     # Block tables. Those of raw shards of one block are without their sums: the list tells the
     # rest, and nothing is fetched
-
-    @property
-    def have_blocks(self) -> bool:
-        return True
 
     def without_blocks(self) -> list[int]:
         return []
@@ -369,10 +347,6 @@ class ListedShards(Shards):
         into a few MiB."""
         self.pages.begin_tables(self.places.shards[0] + shard for shard in shards)
 
-    def at_hand(self) -> Shards:
-        """See `Shards.at_hand`. They are read now, many tables at once."""
-        return Shards(self)
-
     # Parts
 
     def part(self, start: int, stop: int) -> Shards:
@@ -402,20 +376,6 @@ class ListedShards(Shards):
 
     def _of(self, part: Places) -> ListedShards:
         return ListedShards(self.folder, self.compression, self.pages, self._generation, part)
-
-
-def _restored(
-    folder: Folder,
-    compression: str | None,
-    pages: Pages,
-    generation: str | None,
-    part: Places | None,
-    versions: dict[int, Version],
-) -> ListedShards:
-    """The shards in another process."""
-    found = ListedShards(folder, compression, pages, generation, part)
-    found._versions.update(versions)
-    return found
 
 
 def _begin(pages: Pages, shard: int, record: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,11 +102,12 @@ class Shards(Sequence[Shard]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Shard, ...]: ...
     def __getitem__(self, index: Any) -> Shard | tuple[Shard, ...]:
-        found: Shard | tuple[Shard, ...] = self._shards[index]
-        return found
+        if isinstance(index, slice):
+            return tuple(self.some(range(*index.indices(len(self)))))
+        return next(self.some([range(len(self))[operator.index(index)]]))
 
     def __iter__(self) -> Iterator[Shard]:
-        return iter(self._shards)
+        return self.some(range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         return self._shards == other._shards if type(other) is Shards else NotImplemented
@@ -122,6 +124,10 @@ class Shards(Sequence[Shard]):
     def long(self) -> bool:
         """Whether what is asked may have to be read from the store."""
         return False
+
+    def some(self, numbers: Sequence[int]) -> Iterator[Shard]:
+        """These shards."""
+        return map(self._shards.__getitem__, numbers)
 
     def at(self, number: int) -> Shard:
         """One shard. Of a long list it comes without its block table."""
@@ -153,7 +159,7 @@ class Shards(Sequence[Shard]):
     @property
     def have_blocks(self) -> bool:
         """Whether every shard's blocks are known."""
-        return all(shard.blocks is not None for shard in self._shards)
+        return not self.without_blocks()
 
     def without_blocks(self) -> list[int]:
         """The numbers of the shards whose blocks are not known."""
@@ -172,11 +178,6 @@ class Shards(Sequence[Shard]):
         }
         return [np.array(columns[name](), np.int64) for name in names]
 
-    def blocks_of(self, shard: int) -> int | None:
-        """How many blocks a shard has. None if nobody knows."""
-        table = self._shards[shard].blocks
-        return None if table is None else len(table)
-
     @cached_property
     def record_starts(self) -> Int64Array:
         """int64 [n_shards + 1]: the number of each shard's first record. ValueError names a shard
@@ -190,10 +191,6 @@ class Shards(Sequence[Shard]):
                 "blocks and an index"
             )
         return np.append(0, np.cumsum(counts, dtype=np.int64))
-
-    def first_record(self, shard: int) -> int:
-        """How many records stand before a shard."""
-        return int(self.record_starts[shard])
 
     def begins(self) -> Int64Array:
         """int64 [n_shards]: at which byte of its file each shard begins. 0 but for parts."""
@@ -254,10 +251,6 @@ class Shards(Sequence[Shard]):
             if not shard.is_part
         }
         return self.known(streams) if streams else self
-
-    def at_hand(self) -> Shards:
-        """These shards, with all their blocks in memory."""
-        return self
 
     def repeated(self) -> Iterator[int]:
         """The numbers of shards that a manifest lists once more."""

@@ -133,7 +133,7 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
         shards = ListedShards.of(folder, found.manifest)
         names = (split_url(dataset.shards[i].url)[1] for i in files)
         some = shards.pages.numbers_of(names) if shards.long else range(len(shards))
-        known = list(shards.of_numbers(some))
+        known = list(shards.some(some))
     except (ManifestError, FileNotFoundError) as error:
         warn(f"read without its manifest: {error}")
         return {}

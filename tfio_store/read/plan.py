@@ -187,7 +187,7 @@ class _LongUnits(Units):
         return self._shards.first_of("blocks", shard)
 
     def is_of(self, number: int, shard: int) -> bool:
-        return 0 <= number - self.first(shard) < self._shards.blocks_of(shard)
+        return 0 <= number - self.first(shard) < self._shards.listed(shard).blocks
 
     def begin(self, numbers: Numbers) -> None:
         if len(numbers):

@@ -404,10 +404,8 @@ class _Counts:
     shard before has."""
 
     def __init__(self, dataset: Dataset, whole: dict[int, int]) -> None:
-        self._dataset = dataset
+        (self._records,) = dataset.shards.columns("records")
         self._whole = whole
-        self._firsts: list[int] = [0]
-        """The number of the first record of the first shards, as far as it is known."""
 
     def of(self, piece: Piece) -> Int64Array:
         first = self._first(piece.shard)
@@ -418,16 +416,11 @@ class _Counts:
         )
 
     def _first(self, shard: int) -> int:
-        if self._dataset.num_records is not None:
-            return self._dataset.shards.first_record(shard)
-        while len(self._firsts) <= shard:
-            number = len(self._firsts) - 1
-            known = self._dataset.shards[number].records
-            known = self._whole.get(number) if known is None else known
-            if known is None:
-                return -1
-            self._firsts.append(self._firsts[-1] + known)
-        return self._firsts[shard]
+        for number, count in self._whole.items():
+            if self._records[number] < 0:
+                self._records[number] = count
+        before = self._records[:shard]
+        return -1 if (before < 0).any() else int(before.sum())
 
 
 def _bytes_before(dataset: Dataset) -> tuple[Int64Array, int]:

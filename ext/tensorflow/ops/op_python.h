@@ -1,6 +1,6 @@
 /* What the ops ask of Python, on one page. They read raw local files by themselves. For everything else
  * they call the functions of `op_python`. _ops.pxi declares the same as this page. It hands the two
- * messages on as a BlockRequest or a StreamRequest of tfio_store/tf/dataset/requests.py, and
+ * messages on as a BlockRequest or a StreamRequest of tfio_store/tf/dataset/options.py, and
  * tfio_store/tf/dataset/runtime.py answers them.
  *
  * Any thread may call these functions, without the GIL. TensorFlow can't interrupt a call of an op: who

@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from tfio_store.storage import LocalCache, Retry, Storage
 from tfio_store.tf.dataset.features import Spec
 
 __all__ = [
+    "BlockRequest",
     "Options",
     "Settings",
     "ShuffleWindow",
+    "StreamRequest",
     "check_buffer_size",
     "check_compression",
     "from_json",
@@ -116,6 +118,42 @@ class Settings:
     def attributes(self) -> dict[str, Any]:
         found = asdict(self)
         return {"options": found.pop("storage"), **found}
+
+
+# What the ops ask of Python, for all but raw local files. ``ext/tensorflow/ops/op_python.h`` has
+# the same messages in C, and `tfio_store.tf.dataset.runtime` answers them.
+
+
+class BlockRequest(NamedTuple):
+    """These bytes of one block."""
+
+    url: str
+    codec: str
+    """As `runtime.codec_text` gives it; "" stands for none."""
+    version: str
+    """Of the file. "" stands for any."""
+    stored: tuple[int, int]
+    """Its bytes in the file, from and to."""
+    raw: tuple[int, int]
+    """The same in the uncompressed stream."""
+    sums: tuple[int, int]
+    """Of its records, up to the block and up to its end; negative if they are unknown."""
+    file_blocks: int
+    """The number of blocks that the file is read in."""
+    settings: Settings
+
+
+class StreamRequest(NamedTuple):
+    """The next records of one file."""
+
+    url: str
+    codec: str
+    """May be "auto"."""
+    version: str
+    """Of the file. "" stands for any."""
+    position: tuple[int, int]
+    """The records before it, and its byte in a raw stream, or -1."""
+    settings: Settings
 
 
 # The checked arguments of a `TFRecordDataset`.

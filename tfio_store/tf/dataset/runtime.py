@@ -34,8 +34,7 @@ from tfio_store.storage.cores import workers
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly, start_daemon, then
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
-from tfio_store.tf.dataset.options import Settings, from_json
-from tfio_store.tf.dataset.requests import BlockRequest, StreamRequest
+from tfio_store.tf.dataset.options import BlockRequest, Settings, StreamRequest, from_json
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

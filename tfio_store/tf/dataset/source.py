@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Shards, hold_versions
 from tfio_store.dataset.source import is_whole, open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.records.compression import is_as_tensorflow
@@ -154,7 +154,7 @@ def for_graph(dataset: Dataset) -> Dataset:
             f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
             "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
         )
-    return replace(dataset, shards=dataset.shards.at_hand())
+    return replace(dataset, shards=Shards(dataset.shards))
 
 
 class NotFused(Exception):
