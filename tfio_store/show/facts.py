@@ -15,7 +15,6 @@ from tfio_store.example.schema import Schema
 from tfio_store.show.features import facts_of_feature, said, shown_name
 from tfio_store.show.findings import findings_of
 from tfio_store.show.gallery import Candidate, spread
-from tfio_store.show.media_types import visible
 from tfio_store.show.model import (
     Facts,
     FeatureFacts,
@@ -28,6 +27,7 @@ from tfio_store.show.model import (
 )
 from tfio_store.show.sample import Sample
 from tfio_store.show.tally import RECORD
+from tfio_store.tables.media_types import visible
 
 __all__ = ["facts_of"]
 
