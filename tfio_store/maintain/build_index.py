@@ -14,11 +14,10 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.folder import Folder, check_hides_nothing, look_inside
 from tfio_store.dataset.header_walk import codec_of, format_idx, indexed_shard, walked
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import checkpointed, save_index
-from tfio_store.dataset.inside import check_hides_nothing, look_inside
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url

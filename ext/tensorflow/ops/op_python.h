@@ -14,7 +14,11 @@
 
 enum { MAX_NAME = 4096, MAX_CODEC = 16, MAX_VERSION = 1024 };
 
-/* How files are reached and read: the attributes of the ops. */
+/* How files are reached and read: the attributes of all ops that read files. op_call.c reads them. */
+#define SETTINGS_ATTRIBUTES                                                                        \
+    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
+        "partial: bool = false", "max_record_bytes: int = 1073741824"
+
 typedef struct {
     char *options; /* JSON: storage options and the like, for Python's eyes */
     bool verify;
@@ -22,6 +26,9 @@ typedef struct {
     bool partial; /* good records before damage are handed out, and the damage beside them */
     uint64_t max_record_bytes;
 } op_settings;
+
+/* Whether both read the same of a block. What is partial says only what is done with that. */
+bool op_settings_same(const op_settings *one, const op_settings *other);
 
 /* These bytes of one block. */
 typedef struct {
