@@ -56,12 +56,9 @@ def lacks(what: str, missing: int) -> str:
     return f"the file ends inside or before a {what}, {missing} bytes of which are missing"
 
 
-def ends_before(end: int, stop: int) -> str:
-    """That a file ends at a byte, and not where it is said to."""
-    return (
-        f"the file ends at byte {end}, {stop - end} bytes before the end that its listing, "
-        "manifest or index says"
-    )
+def ends_before(end: int, stop: int, told: str = "its listing, manifest or index") -> str:
+    """That a file ends at a byte, and not where it is ``told`` to."""
+    return f"the file ends at byte {end}, {stop - end} bytes before the end that {told} says"
 
 
 # What a file is that holds no TFRecords, by its first bytes.

@@ -112,7 +112,7 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
         shard = dataset.shards[index]
         if info.size >= shard.nbytes:
             continue
-        reason = ends_before(info.size, shard.nbytes)
+        reason = ends_before(info.size, shard.nbytes, "its manifest")
         error = damaged(Reason.SHORT_FILE, reason, path=shard.url, offset=info.size)
         if not skip_corrupt:
             raise error
