@@ -87,10 +87,10 @@ def test_a_storage_shows_names_of_options_and_no_values(options: dict[str, Any] 
 
 
 def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
-    from tfio_store.dataset.model import Dataset, Shard
+    from tfio_store.dataset.model import Dataset, Shard, Shards
 
     url = "https://user:hunter22@host/train-00000.tfrecord?sig=c2VjcmV0c2VjcmV0"
     shard = Shard("https://host/train-00000.tfrecord", 10, secret_url=url)
-    text = Dataset((shard,), named=url)._repr_html_()
+    text = Dataset(Shards([shard]), named=url)._repr_html_()
     assert "hunter22" not in text
     assert "c2VjcmV0" not in text

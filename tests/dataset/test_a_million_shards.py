@@ -14,6 +14,7 @@ import tfio_store.dataset.pages as pages_of_lists
 from tests.support.counted import Counted
 from tests.support.million import BLOCKS, record, write_many
 from tests.support.rounds import Rounds
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.dataset.shard_page import PAGE_SHARDS
 from tfio_store.storage import open_store
 
@@ -141,14 +142,14 @@ def test_the_rounds_to_the_first_batch_of_a_share(
 def test_tables_that_nobody_came_for_make_room(
     many: tuple[str, int], counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paged = tfs.RecordSource(many[0]).dataset.paged
-    assert paged is not None
-    monkeypatch.setattr(pages_of_lists, "_TABLES_BEGUN", 40 * paged.listed(0).nbytes)
+    listed = tfs.RecordSource(many[0]).dataset.shards
+    assert isinstance(listed, ListedShards)
+    monkeypatch.setattr(pages_of_lists, "_TABLES_BEGUN", 40 * listed.listed(0).nbytes)
     for first in range(0, 200, 50):
         counted.clear()
-        paged.begin_tables(range(first, first + 30))
+        listed.begin_tables(range(first, first + 30))
         assert len(counted.ranges) == 30
-        list(paged.tables(range(first, first + 10)))
+        list(listed.tables(range(first, first + 10)))
         assert len(counted.ranges) == 30
 
 

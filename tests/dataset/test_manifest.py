@@ -48,7 +48,7 @@ def committed() -> DatasetManifest:
 
 def test_there_and_back(committed: DatasetManifest) -> None:
     listing = listing_of(committed)
-    again = DatasetManifest.from_bytes(committed.to_bytes(), folder=listing.pages.folder)
+    again = DatasetManifest.from_bytes(committed.to_bytes(), folder=listing.folder)
     assert again == committed
     assert (again.records, again.nbytes, again.schema) == (8, 150, {"x": "float"})
     assert again.names() == {"train-0", "train-1", "train-2", "_train.index"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.dataset.model import Dataset, Shard, look_at
+from tfio_store.dataset.model import Dataset, Shard, Shards, look_at
 from tfio_store.storage import ObjectInfo, Storage
 
 
@@ -13,7 +13,7 @@ def test_a_listing_tells_the_versions_of_many(s3: Place, monkeypatch: pytest.Mon
     store, path = s3.open("many")
     put = [store.put(f"{path}/_x-{i}", b"%d" % i) for i in range(40)]
     s3.fs.rm(s3.url("many/_x-7"))
-    shards = tuple(Shard.at(store, info.path, info.size) for info in put)
+    shards = Shards(Shard.at(store, info.path, info.size) for info in put)
     dataset = Dataset(shards, Storage(s3.storage_options))
     asked: list[str] = []
     info = type(store).info

@@ -11,6 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from bench.requests import Bucket, Request, steps, told, write
+from tfio_store.dataset.listed_shards import ListedShards
 
 NO_FILE = "a file of this name (missing)"
 
@@ -92,8 +93,8 @@ def test_all_pages_come_by_few_requests(
     bucket: Bucket, served: dict[str, Any], long: tuple[str, bool]
 ) -> None:
     dataset = tfs.open(long[0], storage_options=served)
-    assert dataset.paged is not None
-    paged = dataset.paged
-    asked = bucket.asked(lambda: len(list(paged.all_listed())))
+    listed = dataset.shards
+    assert isinstance(listed, ListedShards)
+    asked = bucket.asked(lambda: len(list(listed.pages.rows())))
     # the index that such a dataset has not was asked for beside its manifest, by `open`
     assert told([one for one in asked if one.what != "index (missing)"]) == "index"

@@ -21,8 +21,7 @@ import tfio_store as tfs
 from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.support.indexes import all_long
-from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.paged_shards import cut_table
+from tfio_store.dataset.block_tables import BlockTable, cut_table
 from tfio_store.dataset.slice import bounds_of, span_text
 from tfio_store.records.framing import crc32c, masked_crc32c
 from tfio_store.storage import open_store

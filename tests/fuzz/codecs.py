@@ -27,7 +27,6 @@ from tfio_store.dataset.container import HEADER_BYTES, container, section_crc
 from tfio_store.dataset.header_walk import format_idx, parse_idx
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import DatasetNames
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     IndexObject,
@@ -83,9 +82,7 @@ _REF = PageRef(
     _INDEX, len(WHOLE) - len(PAGE), len(PAGE), section_crc(PAGE), _INDEX, HEADER_BYTES,
     decode_page(PAGE).totals,
 )  # fmt: skip
-ROOT = DatasetManifest(
-    PagedShards(Pages([_REF], None, raw=False, streams=1)), "GZIP", schema={"x": "float"}
-)
+ROOT = DatasetManifest(Pages([_REF], None, raw=False, streams=1), "GZIP", schema={"x": "float"})
 
 
 class _OnePage:

@@ -20,11 +20,11 @@ from tests.support.framed import framed
 from tests.support.indexes import put_dataset
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import Block
-from tfio_store.dataset.pages import MemoryCache
 from tfio_store.read.decode import Decoding
 from tfio_store.read.plan import Units
 from tfio_store.read.spans import Spans
 from tfio_store.storage import open_store
+from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.read_ahead import Means
 
 FRAMING = 16
@@ -400,7 +400,7 @@ def test_planning_costs_as_much_for_each_block(tmp_path: Path) -> None:
     url = f"{tmp_path}/t"
     with tfs.ShardedWriter(url, num_shards=1, compression="GZIP", block_bytes=4096) as writer:
         writer.write_batch([bytes(4000)] * 3000)
-    units = Units(tfs.RecordSource(url).dataset, streams=True)
+    units = Units.of(tfs.RecordSource(url).dataset, streams=True)
     looks = 0
 
     class Counting(Units):

@@ -18,7 +18,7 @@ import tfio_store as tfs
 from tests.support.framed import framed
 from tests.support.layouts import LAYOUTS, Layout, laid_out
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, Shard, Shards
 
 Arrange = Callable[[tfs.RecordReader, int, int], tfs.RecordReader]
 
@@ -364,7 +364,7 @@ def test_a_million_blocks_are_quick() -> None:
     count = 1_000_000
     offsets = np.arange(count + 1, dtype=np.int64) * 100
     table = BlockTable(offsets, offsets, np.arange(count + 1, dtype=np.int64))
-    dataset = Dataset((Shard("/none", count * 100, None, count, table),))
+    dataset = Dataset(Shards([Shard("/none", count * 100, None, count, table)]))
     whole = tfs.RecordReader.of(dataset).shuffle(1, window=1)
     old = states_of([whole.shard(i, 8, even="pad") for i in range(8)])
     for at, state in enumerate(old):

@@ -13,7 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tfio_store.records.lookalike import looks_like
+from tfio_store.records.damage import looks_like
 
 RECORDS = [b"%05d:" % i + bytes(i % 100) for i in range(2000)]
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.records.damage import LOOKS_LIKE
 from tfio_store.records.framing import HEADER_BYTES
-from tfio_store.records.lookalike import LOOKS_LIKE
 from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
 
 

@@ -15,10 +15,10 @@ import tfio_store as tfs
 from tests.show import datasets
 from tests.support.million import write_many
 from tfio_store.show.facts import facts_of
-from tfio_store.show.media_types import media_type
 from tfio_store.show.model import Facts, Finding
 from tfio_store.show.sample import open_source, take_sample
 from tfio_store.storage import Storage
+from tfio_store.tables.media_types import media_type
 
 
 def facts(source: object, **options: Any) -> Facts:

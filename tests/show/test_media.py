@@ -16,10 +16,10 @@ import tfio_store as tfs
 from tests.show import datasets
 from tfio_store.show.facts import facts_of
 from tfio_store.show.gallery import _cut_wav
-from tfio_store.show.media_types import excerpt, image_size, media_type, shown_value, visible
 from tfio_store.show.sample import open_source, take_sample
 from tfio_store.show.thumbnails import look_at, look_at_pixels, png_of
 from tfio_store.storage import Storage
+from tfio_store.tables.media_types import excerpt, image_size, media_type, shown_value, visible
 
 MP3 = b"\xff\xfb\x90\x00" + bytes(413)
 """A frame of 128 kbit/s at 44,100 Hz."""

@@ -12,6 +12,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.show import datasets
 from tests.support.million import write_many
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.show import strata
 from tfio_store.show.sample import Sample, open_source, take_sample
 from tfio_store.storage import Storage
@@ -164,17 +165,17 @@ def test_a_hundred_thousand_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Block tables are read of the shards that are looked at, and of no others."""
     source = write_many(tmp_path, 49)
     opened = open_source(source, Storage())
-    paged = opened.dataset.paged
-    assert paged is not None
+    listed = opened.dataset.shards
+    assert isinstance(listed, ListedShards)
     tables: list[int] = []
-    real = type(paged.pages)._begin_table
+    real = type(listed.pages)._begin_table
     monkeypatch.setattr(
-        type(paged.pages),
+        type(listed.pages),
         "_begin_table",
         lambda self, place, shard: (tables.append(shard), real(self, place, shard))[1],
     )
     sample = take_sample(opened, blocks=32)
-    assert sample.scope.of_blocks == paged.blocks
+    assert sample.scope.of_blocks == listed.blocks
     assert sample.records == 32
     assert len(set(tables)) <= 32
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.framed import framed
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, Shard, Shards
 
 __all__ = ["LAYOUTS", "Layout", "laid_out"]
 
@@ -47,7 +47,7 @@ def laid_out(layout: Layout, nbytes: int = 0) -> Iterator[tuple[Dataset, list[by
                 blocks.append(framed(records[first:]))
             path = Path(folder) / f"s-{number}"
             shards.append(_shard(path, kind, blocks, counts))
-        yield Dataset(tuple(shards)), records
+        yield Dataset(Shards(shards)), records
 
 
 def _shard(path: Path, kind: str, blocks: list[bytes], counts: Sequence[int]) -> Shard:

@@ -15,7 +15,6 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, encode_table
 from tfio_store.dataset.container import HEADER_BYTES, container, section_crc
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     PAGE_SHARDS,
@@ -69,7 +68,7 @@ def many(shard: ShardInfo, name: str, pages: int) -> Many:
         PageRef(index, HEADER_BYTES + i * len(page), len(page), crc, tables, HEADER_BYTES, totals)
         for i in range(pages)
     ]
-    shards = PagedShards(Pages(refs, None, raw=True))
+    shards = Pages(refs, None, raw=True)
     return Many(table, page, listed, DatasetManifest(shards, None, generation="0123456789ab"))
 
 

@@ -14,7 +14,7 @@ import tfio_store.dataset.pages as pages
 import tfio_store.write.parts as parts_of_manifests
 from tests.support.indexes import all_long
 from tests.support.million import write_many
-from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.dataset.shard_page import decode_page
 from tfio_store.dataset.source import open_dataset
 from tfio_store.storage import Storage
@@ -46,22 +46,22 @@ def test_they_are_what_their_records_say(
     monkeypatch.setattr(parts_of_manifests, "PAGE_SHARDS", 3)
     written(f"{tmp_path}/train", codec, [0, 5, 40, 0, 0, 1, 17, 0, 9, 30, 0])
     part = tfs.slice(f"{tmp_path}/train", span)
-    whole, paged = list(tfs.RecordReader(part)), open_dataset(part, Storage()).paged
-    assert paged is not None
+    whole, listed = list(tfs.RecordReader(part)), open_dataset(part, Storage()).shards
+    assert isinstance(listed, ListedShards)
     for count in (1, 2, 3, 7, 20, 1000):
         found = tfs.partitions(part, num_partitions=count)
         assert [record for each in found for record in each.reader()] == whole
-        assert sum(each.nbytes for each in found) <= paged.nbytes
+        assert sum(each.nbytes for each in found) <= listed.nbytes
         for each in found:
-            _check_places(paged, each)
+            _check_places(listed, each)
 
 
-def _check_places(paged: Any, part: tfs.Partition) -> None:
+def _check_places(listed: Any, part: tfs.Partition) -> None:
     """They are those that are found by the part's records."""
-    first, mine = part.first_record, part.dataset.paged
-    assert isinstance(mine, PagedShards)
+    first, mine = part.first_record, part.dataset.shards
+    assert isinstance(mine, ListedShards)
     assert first is not None
-    found, wanted = mine._places, paged.part(first, first + mine.records)._places
+    found, wanted = mine.places, listed.part(first, first + mine.records).places
     assert found[:3] == wanted[:3]
     assert abs(found.nbytes - wanted.nbytes) <= 2
     assert found.cut >= wanted.cut

@@ -95,7 +95,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
     from tfio_store.tf.dataset import runtime
-    from tfio_store.tf.dataset.requests import StreamRequest
+    from tfio_store.tf.dataset.options import StreamRequest
 
     found: list[str] = []
     open_stream = runtime._open

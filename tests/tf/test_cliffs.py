@@ -14,7 +14,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.tf.dataset import blocks, runtime, streams  # noqa: E402
-from tfio_store.tf.dataset.requests import StreamRequest  # noqa: E402
+from tfio_store.tf.dataset.options import StreamRequest  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -16,6 +16,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.dataset.header_walk import index_raw_shards  # noqa: E402
+from tfio_store.dataset.model import Limits  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
 from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
@@ -109,7 +110,7 @@ def mixed(records: list[int], state: int) -> list[int]:
 
 def blocks_of(path: str) -> list[list[int]]:
     dataset = index_raw_shards(
-        open_dataset([path], Storage()), memory_budget=1 << 30, max_record_bytes=1 << 30, instead=""
+        open_dataset([path], Storage()), Limits(1 << 30, 1 << 30), instead=""
     )
     ends = np.cumsum(block_spans(dataset).records).tolist()
     return [list(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)]

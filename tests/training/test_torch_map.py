@@ -165,7 +165,7 @@ def test_workers_share_the_index(tmp_path: Path, method: str) -> None:
 
 
 def table(dataset: TFRecordMap) -> Any:
-    (found,) = dataset._records.value.dataset.tables([0])
+    (found,) = dataset._records.value.dataset.shards.tables([0])
     return found
 
 

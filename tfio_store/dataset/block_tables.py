@@ -44,6 +44,7 @@ __all__ = [
     "StartsArray",
     "are_cheap",
     "crcs_of",
+    "cut_table",
     "decode_table",
     "encode_table",
     "relative_starts",
@@ -219,6 +220,69 @@ class ShardInfo:
     crc32c: int
     blocks: BlockTable | None = None
     learned: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+
+# A table is cut at record boundaries. Whole blocks stay as they are. A block at the end of a part
+# that is cut stays whole on the store: whoever reads it decodes and checks all of it, and drops the
+# records beside the part's. Where the index knows the places of a raw shard's records, the block is
+# cut at its bytes instead, and nothing is read in vain.
+
+
+def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
+    """Records ``first:stop`` of those in a table. None of them are in no block."""
+    begin = int(np.searchsorted(table.records, first, side="right")) - 1
+    if first == stop:
+        return _without_blocks(table, begin)
+    end = int(np.searchsorted(table.records, stop, side="left"))
+    before = first - int(table.records[begin]) + (table.before if begin == 0 else 0)
+    behind = int(table.records[end]) - stop + (table.behind if end == len(table) else 0)
+    blocks = slice(begin, end + 1)
+    sums = None if table.sums is None else table.sums[blocks]
+    records = np.clip(table.records[blocks], first, stop) - first
+    if table.starts is not None:
+        offsets, starts = _cut_at_bytes(table, first, stop, begin, end)
+        crcs = None if table.crcs is None else table.crcs[first:stop].copy()
+        if sums is not None:
+            ends = table.sum_before(first), table.sum_before(stop)
+            sums = None if None in ends else np.array([ends[0], *sums[1:-1], ends[1]], np.uint32)
+        return BlockTable(offsets, offsets, records, starts, whole=False, sums=sums, crcs=crcs)
+    offsets = table.offsets[blocks]
+    same = table.raw_offsets is table.offsets
+    raw = offsets if same else table.raw_offsets[blocks]
+    points = None if table.checkpoints is None else table.checkpoints.part(begin, end)
+    return BlockTable(
+        offsets, raw, records, None, before, behind, whole=False, sums=sums, checkpoints=points
+    )
+
+
+def _without_blocks(table: BlockTable, at: int) -> BlockTable:
+    """The table of no records, which begins where block ``at`` does."""
+    offsets, same = table.offsets[at : at + 1], table.raw_offsets is table.offsets
+    return BlockTable(
+        offsets,
+        offsets if same else table.raw_offsets[at : at + 1],
+        np.zeros(1, np.int64),
+        starts=None if table.starts is None else table.starts[:0],
+        whole=False,
+        sums=None if table.sums is None else table.sums[at : at + 1],
+        crcs=None if table.crcs is None else table.crcs[:0],
+        checkpoints=None if table.checkpoints is None else table.checkpoints.part(at, at),
+    )
+
+
+def _cut_at_bytes(
+    table: BlockTable, first: int, stop: int, begin: int, end: int
+) -> tuple[Int64Array, StartsArray]:
+    """The offsets and the starts of records ``first:stop``, which blocks ``begin:end`` hold."""
+    assert table.starts is not None
+    offsets, starts = table.offsets[begin : end + 1].copy(), table.starts[first:stop].copy()
+    ahead = table.starts[first]
+    in_first = int(min(table.records[begin + 1], stop)) - first
+    starts[:in_first] -= ahead
+    if stop < table.records[end]:
+        offsets[-1] = table.offsets[end - 1] + int(table.starts[stop])
+    offsets[0] += int(ahead)
+    return offsets, starts
 
 
 # The section of a table.

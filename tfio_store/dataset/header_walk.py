@@ -5,32 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NoReturn
 
 import numpy as np
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import START_BYTES, BlockTable, are_cheap, relative_starts
 from tfio_store.dataset.inflate.index import checkpointed
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.errors import (
-    CorruptRecordError,
     DataLossError,
     ManifestError,
     Reason,
     RecordTooLargeError,
-    TruncatedRecordError,
 )
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import detect
+from tfio_store.records.damage import HEAD_BYTES, IN_HEADER, damaged
 from tfio_store.records.framing import (
-    DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
     walk,
     walk_file,
 )
-from tfio_store.records.lookalike import HEAD_BYTES, said_of
 from tfio_store.records.texts import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
@@ -97,9 +93,8 @@ _MAGIC_BYTES = 512
 
 def index_raw_shards(
     dataset: Dataset,
+    limits: Limits,
     *,
-    memory_budget: int,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     instead: str | None = None,
     starts_bytes: int = 0,
 ) -> Dataset:
@@ -107,42 +102,35 @@ def index_raw_shards(
 
     Reads the headers of raw shards that have no block table: on a remote store that is reading
     the shard, unless its records are larger than what one request brings. A warning names more
-    than ``memory_budget`` bytes of that; and where the caller says what it does ``instead``, it is
+    than the memory budget of that; and where the caller says what it does ``instead``, it is
     not done, and the dataset comes back as it was.
     Compressed streams stay as they are, unless they have an index of checkpoints. ``starts_bytes``:
     how much memory the starts of records may take in all; without it they are forgotten.
 
     Raises:
         CorruptRecordError, TruncatedRecordError: a header is damaged. Nobody looks at the data's
-        CRCs. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
+        CRCs. RecordTooLargeError: a header claims more than the limit. ManifestError: a
         shard holds another number of records than its manifest says.
     """
-    if dataset.paged is not None:
-        return dataset
     missing = [
         i
-        for i, shard in enumerate(dataset.shards)
-        if shard.blocks is None and shard.compression in ("auto", None)
+        for i in dataset.shards.without_blocks()
+        if dataset.shards[i].compression in ("auto", None)
     ]
     if not missing:
         return dataset
-    long = _warn_of_long_walk([dataset.shards[i] for i in missing], memory_budget, instead)
+    long = _warn_of_long_walk([dataset.shards[i] for i in missing], limits.memory_budget, instead)
     if long and instead is not None:
         return dataset
     total = sum(dataset.shards[i].nbytes for i in missing)
     alone = total <= _FEW_BYTES and not any(is_remote(dataset.shards[i].url) for i in missing)
     workers = 1 if alone else min(_SHARDS_AT_ONCE, len(missing))
-    share = memory_budget // workers
+    share = limits._replace(memory_budget=limits.memory_budget // workers)
     room = starts_bytes / max(1, total)
 
     def look(index: int) -> Shard:
-        shard = indexed_shard(
-            dataset,
-            index,
-            budget=share,
-            max_record_bytes=max_record_bytes,
-            record_positions=None if starts_bytes else False,
-        )
+        positions = None if starts_bytes else False
+        shard = indexed_shard(dataset, index, share, record_positions=positions)
         return _within(shard, room * shard.nbytes)
 
     return dataset.with_shards(dict(zip(missing, mapped(look, missing, workers), strict=True)))
@@ -186,12 +174,7 @@ def codec_of(dataset: Dataset, index: int) -> str | None:
 
 
 def indexed_shard(
-    dataset: Dataset,
-    index: int,
-    *,
-    budget: int,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    record_positions: bool | None = False,
+    dataset: Dataset, index: int, limits: Limits, *, record_positions: bool | None = False
 ) -> Shard:
     """A shard with its codec, and its blocks if it is raw. Raises as `index_raw_shards`."""
     shard = dataset.shards[index]
@@ -199,7 +182,7 @@ def indexed_shard(
     codec = codec_of(dataset, index)
     if codec is not None:
         return checkpointed(dataset, shard.known(compression=codec))
-    walker = walked(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
+    walker = walked(store, path, shard, limits)
     frames = walker.offsets()
     table = block_table(frames, shard.nbytes, record_positions=record_positions)
     return shard.known(compression=None, records=len(frames), blocks=table)
@@ -255,17 +238,15 @@ def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Arra
     return bounds
 
 
-def walked(
-    store: Store, path: str, shard: Shard, *, budget: int, max_record_bytes: int
-) -> HeaderWalker:
+def walked(store: Store, path: str, shard: Shard, limits: Limits) -> HeaderWalker:
     """A walker that has seen every frame of a raw file. Raises as `index_raw_shards`."""
-    walker, nbytes = HeaderWalker(store.url(path), max_record_bytes), shard.nbytes
+    walker, nbytes = HeaderWalker(store.url(path), limits.max_record_bytes), shard.nbytes
     if isinstance(store, LocalStore):
         with store.descriptor(path, etag=shard.version) as descriptor:
             # the loop below meets what is missing behind the file's end
             walker.feed_file(descriptor, min(nbytes, os.fstat(descriptor).st_size))
     while walker.next_header < nbytes:
-        _walk_from(store, path, shard, walker, budget)
+        _walk_from(store, path, shard, walker, limits.memory_budget)
     walker.end(nbytes)
     if shard.records not in (None, walker.count):
         raise ManifestError(
@@ -344,25 +325,21 @@ class HeaderWalker:
             raise RecordTooLargeError(
                 path=self.url, offset=self.next_header, length=length, limit=self._max
             )
-        self._refuse(CorruptRecordError, Reason.LENGTH_CRC, Reason.LENGTH_CRC.text, at)
+        raise self._damaged(Reason.LENGTH_CRC, None, at)
 
     def finish(self) -> None:
         if self._cut:
-            reason = "the data ends inside a record's header"
-            self._refuse(TruncatedRecordError, Reason.TRUNCATED, reason, self._cut)
+            raise self._damaged(Reason.TRUNCATED, IN_HEADER, self._cut)
 
-    def _refuse(
-        self, error: type[DataLossError], kind: Reason, reason: str, at: BytesLike
-    ) -> NoReturn:
-        kind, reason = said_of(kind, reason, None if self.next_header else at)
-        raise error(reason, path=self.url, offset=self.next_header, kind=kind)
+    def _damaged(self, kind: Reason, reason: str | None, at: BytesLike) -> DataLossError:
+        at_first = None if self.next_header else at
+        return damaged(kind, reason, path=self.url, offset=self.next_header, head=at_first)
 
     def end(self, nbytes: int) -> None:
         """Say that the data ends here. TruncatedRecordError if that is inside a record."""
         self.finish()
         if self.next_header > nbytes:
-            kind = Reason.TRUNCATED
-            raise TruncatedRecordError(kind.text, path=self.url, offset=self.last_frame, kind=kind)
+            raise damaged(Reason.TRUNCATED, path=self.url, offset=self.last_frame)
 
     @property
     def count(self) -> int:

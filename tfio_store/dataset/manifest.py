@@ -1,7 +1,7 @@
 """A dataset's manifest, which is the root of all that is committed, to and from bytes. No I/O.
 
 It is JSON, for people and other programs. It says where the pages of the list of shards lie
-(`PagedShards`), and the totals of each. It comes from outside when it is read. So each number is
+(`Pages`), and the totals of each. It comes from outside when it is read. So each number is
 checked against the bytes at hand before memory is allocated for it, and no name may leave the
 dataset's folder.
 """
@@ -19,7 +19,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.checks import check_name, counted, held
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages, Ranges
 from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
@@ -193,15 +192,15 @@ class DatasetManifest:
     @property
     def records(self) -> int:
         """The number of records in all shards (int)."""
-        if isinstance(self.shards, PagedShards):
-            return self.shards.records
+        if isinstance(self.shards, Pages):
+            return self.shards.totals.records
         return sum(shard.records for shard in self.shards)
 
     @property
     def nbytes(self) -> int:
         """The bytes of all shards, as they are stored (int)."""
-        if isinstance(self.shards, PagedShards):
-            return self.shards.nbytes
+        if isinstance(self.shards, Pages):
+            return self.shards.totals.nbytes
         return sum(shard.nbytes for shard in self.shards)
 
     def names(self) -> set[str]:
@@ -210,9 +209,9 @@ class DatasetManifest:
         Returns:
             set[str]: Their names in the manifest's folder.
         """
-        if not isinstance(self.shards, PagedShards):
+        if not isinstance(self.shards, Pages):
             return {shard.name for shard in self.shards}
-        return {*(one.shard.name for one in self.shards.all_listed()), *self.parts()}
+        return {*(one.shard.name for one in self.shards.rows()), *self.parts()}
 
     def parts(self) -> set[str]:
         """List the objects of the index, which hold the list of shards and their block tables.
@@ -220,9 +219,9 @@ class DatasetManifest:
         Returns:
             set[str]: Their names in the manifest's folder.
         """
-        if not isinstance(self.shards, PagedShards):
+        if not isinstance(self.shards, Pages):
             return set()
-        return {one.name for one in self.shards.pages.objects}
+        return {one.name for one in self.shards.objects}
 
     def replaced_names(self) -> set[str]:
         """List the objects of earlier generations that are kept.
@@ -315,9 +314,9 @@ class DatasetManifest:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
 
-def listing_of(manifest: DatasetManifest) -> PagedShards:
+def listing_of(manifest: DatasetManifest) -> Pages:
     """The list of a manifest's shards. ValueError before an index lists them."""
-    if not isinstance(manifest.shards, PagedShards):
+    if not isinstance(manifest.shards, Pages):
         raise ValueError("the manifest lists no shards yet: no index has been put")
     return manifest.shards
 
@@ -377,7 +376,7 @@ def _pages_to_json(manifest: DatasetManifest) -> dict[str, Any]:
     """What the root says of its list of shards."""
     if not manifest.shards:
         return pages_to_json(())
-    pages = listing_of(manifest).pages
+    pages = listing_of(manifest)
     streams = {"streams": pages.streams} if pages.streams else {}
     return {**streams, **pages_to_json(pages.refs)}
 
@@ -398,7 +397,7 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
     streams = _count(document, "streams") if "streams" in document else 0
     refs = pages_from_json(document.get("objects"), document.get("pages"), streams=bool(streams))
     manifest = DatasetManifest(
-        shards=PagedShards(Pages(refs, folder, raw=codec is None, streams=streams)),
+        shards=Pages(refs, folder, raw=codec is None, streams=streams),
         compression=codec,
         schema=_typed(document, "schema", dict, type(None)),
         metadata=_typed(document, "metadata", dict, type(None)),

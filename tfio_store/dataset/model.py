@@ -8,22 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.checks import held
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.manifest import Loss
-from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.shards import ListedShards, Shard
+from tfio_store.dataset.shards import Shard, Shards
 from tfio_store.errors import ManifestError, printable
 from tfio_store.example.schema import Schema
-from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import html_table
@@ -37,8 +31,8 @@ __all__ = [
     "Dataset",
     "DatasetPart",
     "Limits",
-    "ListedShards",
     "Shard",
+    "Shards",
     "Told",
     "common_told",
     "facts_of",
@@ -136,7 +130,7 @@ class DatasetPart(ABC):
 class Dataset(DatasetPart):
     """Shards in order, and how to reach them. It pickles as names and numbers, never as handles."""
 
-    shards: Sequence[Shard]
+    shards: Shards
     storage: Storage = field(default_factory=Storage)
     told: tuple[Told, ...] = field(default=(), compare=False, repr=False)
     """The facts in the manifest of each source that was named. Empty if there is no manifest."""
@@ -149,36 +143,18 @@ class Dataset(DatasetPart):
 
     def shard(self, number: int) -> Shard:
         """One shard, of a long dataset without its block table."""
-        if self.paged is not None:
-            return cast(ListedShards, self.shards).at(number)
-        return self.shards[number]
-
-    @property
-    def paged(self) -> PagedShards | None:
-        """The list of a manifest's shards, if it knows the blocks of each. Else None: they are
-        known one by one."""
-        listed = self.shards.paged if isinstance(self.shards, ListedShards) else None
-        return None if listed is None or listed.pages.streams else listed
+        return self.shards.at(number)
 
     @property
     def num_records(self) -> int | None:
         """The records of all shards. None where the count of one is not known."""
-        if self.paged is not None:
-            return self.paged.records
-        total = 0
-        for shard in self.shards:
-            if shard.records is None:
-                return None
-            total += shard.records
-        return total
+        return self.shards.records
 
     @property
     def nbytes(self) -> int:
         """The bytes of all shards, as they are stored. Of a part of a shard, those of its
         blocks."""
-        if self.paged is not None:
-            return self.paged.nbytes
-        return sum(shard.part_nbytes for shard in self.shards)
+        return self.shards.nbytes
 
     @property
     def schema(self) -> Schema | None:
@@ -207,31 +183,11 @@ class Dataset(DatasetPart):
     @property
     def has_blocks(self) -> bool:
         """Whether every shard's blocks are known."""
-        return self.paged is not None or all(shard.blocks is not None for shard in self.shards)
-
-    def shards_of(self, records: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The shards that hold these records, and the number of each shard's first record. Needs
-        known blocks."""
-        if self.paged is not None:
-            return self.paged.shards_of("records", records)
-        shards = np.searchsorted(self.record_starts, records, side="right") - 1
-        return shards, self.record_starts[shards]
-
-    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
-        """The block tables of these shards; see `PagedShards.tables`. Needs known blocks."""
-        if self.paged is None:
-            return map(self._table, shards)
-        return self.paged.tables(shards, sums=False)
-
-    @cached_property
-    def record_starts(self) -> Int64Array:
-        """int64 [n_shards + 1]: the number of each shard's first record. Needs known blocks."""
-        counts = [int(self._table(i).records[-1]) for i in range(len(self.shards))]
-        return np.append(0, np.cumsum(counts, dtype=np.int64))
+        return self.shards.have_blocks
 
     def block(self, shard: int, number: int) -> Block:
         """Block ``number`` of one shard."""
-        table = self._table(shard)
+        table = self.shards.table(shard)
         return Block(
             shard,
             int(table.offsets[number]),
@@ -247,18 +203,12 @@ class Dataset(DatasetPart):
 
     def with_shards(self, known: Mapping[int, Shard]) -> Dataset:
         """This dataset, with what is known now of some of its shards."""
-        shards = tuple(known.get(i, shard) for i, shard in enumerate(self.shards))
-        return replace(self, shards=shards)
+        return replace(self, shards=self.shards.known(known)) if known else self
 
     def without_checkpoints(self) -> Dataset:
         """This dataset, with whole streams that others compressed in place of their blocks."""
-        streams = {
-            i: shard.known(blocks=None)
-            for i, shard in enumerate(self.shards if self.paged is None else ())
-            if shard.blocks is not None and shard.blocks.checkpoints is not None
-            if not shard.is_part
-        }
-        return self.with_shards(streams) if streams else self
+        shards = self.shards.without_checkpoints()
+        return self if shards is self.shards else replace(self, shards=shards)
 
     def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
         del limits  # what they limit was done when it was opened
@@ -269,16 +219,15 @@ class Dataset(DatasetPart):
         """This dataset, of files that were not checked to be of this codec.
         ValueError if one is known to be of another."""
         unseen: dict[int, Shard] = {}
-        for number in range(len(self.shards)):
-            shard = self.shard(number)
-            if shard.compression == "auto":
-                unseen[number] = shard.known(compression=codec)
-            elif shard.compression != codec:
+        for number, known in enumerate(self.shards.codecs):
+            if known == "auto":
+                unseen[number] = self.shard(number).known(compression=codec)
+            elif known != codec:
                 raise ValueError(
-                    f"compression={codec!r}: {shard.url} was opened as "
-                    f'{shard.compression or "raw"}; leave it at "auto"'
+                    f"compression={codec!r}: {self.shard(number).url} was opened as "
+                    f'{known or "raw"}; leave it at "auto"'
                 )
-        return self.with_shards(unseen) if unseen else self
+        return self.with_shards(unseen)
 
     def _reached(self) -> Storage:
         return self.storage
@@ -296,16 +245,6 @@ class Dataset(DatasetPart):
         if isinstance(self.named, str | os.PathLike):
             return redacted(os.fspath(self.named))
         return self.summary() if self.named is None else str(self.named)
-
-    def _table(self, shard: int) -> BlockTable:
-        if self.paged is not None:
-            return self.paged.table(shard, sums=False)
-        table = self.shards[shard].blocks
-        if table is None:
-            raise ValueError(
-                f"{self.shards[shard].url}: its blocks are not known yet; index the dataset first"
-            )
-        return table
 
 
 def _schema_of(dataset: Dataset, told: Mapping[str, Any]) -> Schema:

@@ -7,20 +7,22 @@ The index of a small dataset is read whole instead, by one request.
 
 from __future__ import annotations
 
-import threading
+import operator
+import re
 from bisect import bisect_right
-from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import BlockTable, decode_table
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_table
 from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.container import check_header, section_crc
 from tfio_store.dataset.shard_page import (
@@ -37,60 +39,10 @@ from tfio_store.dataset.shard_page import (
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
+from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.threads import PerProcess
 
-__all__ = ["WHOLE_BYTES", "MemoryCache", "Pages", "Ranges", "is_small"]
-
-
-# Caches in memory of what was fetched: blocks, records, pages, block tables.
-
-
-class _Kept:
-    """The cache of one process. A forked child begins anew: a thread of its parent may have held
-    the lock."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self.nbytes = 0
-
-
-class MemoryCache:
-    """A cache of the items used last, up to a number of bytes. It pickles empty. Each process has
-    its own.
-
-    ``newest``: what was put last stays, alone, though it takes more.
-    """
-
-    def __init__(self, limit: int, *, newest: bool = False) -> None:
-        self._limit = limit
-        self._newest = newest
-        self._kept: PerProcess[_Kept] = PerProcess(_Kept)
-
-    def get(self, key: Hashable) -> Any:
-        """The item of this key, or None."""
-        kept = self._kept.here
-        with kept.lock:
-            entry = kept.entries.get(key)
-            if entry is None:
-                return None
-            kept.entries.move_to_end(key)
-            return entry[0]
-
-    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
-        """Keep ``value``, which takes ``nbytes``, as far as there is room."""
-        kept = self._kept.here
-        with kept.lock:
-            if key in kept.entries or (nbytes > self._limit and not self._newest):
-                return
-            kept.entries[key] = value, nbytes
-            kept.nbytes += nbytes
-            while kept.nbytes > self._limit and len(kept.entries) > self._newest:
-                _, (_, dropped) = kept.entries.popitem(last=False)
-                kept.nbytes -= dropped
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(MemoryCache, newest=self._newest), (self._limit,)
+__all__ = ["WHOLE_BYTES", "Pages", "Ranges", "is_small"]
 
 
 _PAGES_KEPT = 4 << 20
@@ -142,9 +94,12 @@ class _Item(NamedTuple):
     """How many "records" and "blocks" stand before it."""
 
 
-class Pages:
-    """The pages of a list, and the block tables of its shards. Shards, records and blocks are
-    counted over all of its pages.
+class Pages(Sequence[ShardInfo]):
+    """The shards of a manifest with their block tables, listed in pages. Shards, records and blocks
+    are counted over all pages.
+
+    An item takes up to two requests, its page and its table, and none if the index is at hand.
+    `listed` and `rows` give shards without their tables. It pickles as the places of the pages.
 
     ``raw``: whether the shards are not compressed. ``streams``: how many of them have no block
     table, as others compressed them. ``folder``: None if only totals are wanted. The
@@ -224,6 +179,35 @@ class Pages:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"<Pages: {self.totals.records} records in {len(self)} shards>"
+
+    # Shards with their block tables
+
+    def __len__(self) -> int:
+        return self.totals.shards
+
+    @overload
+    def __getitem__(self, index: int) -> ShardInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ShardInfo, ...]: ...
+    def __getitem__(self, index: Any) -> ShardInfo | tuple[ShardInfo, ...]:
+        if isinstance(index, slice):
+            return tuple(self.some(range(*index.indices(len(self)))))
+        return next(self.some([range(len(self))[operator.index(index)]]))
+
+    def __iter__(self) -> Iterator[ShardInfo]:
+        return self.some(range(len(self)))
+
+    def some(self, shards: Sequence[int]) -> Iterator[ShardInfo]:
+        """These shards with their block tables, as far as they have any."""
+        tables = self.tables(shard for shard in shards if self.listed(shard).nbytes)
+        for shard in shards:
+            one = self.listed(shard)
+            yield replace(one.shard, blocks=next(tables)) if one.nbytes else one.shard
+
+    # Rows of the list
+
     def between(self, first: int, stop: int) -> tuple[Pages, int]:
         """The pages that list these shards, one at least, and the number of the first of them."""
         numbers = self._pages_of(first, stop)
@@ -267,13 +251,30 @@ class Pages:
         first = self.before("shards", page)
         return self.rows(first, first + self.refs[page].totals.shards)
 
-    def rows(self, first: int, stop: int) -> Iterator[Listed]:
+    def rows(self, first: int = 0, stop: int | None = None) -> Iterator[Listed]:
         """The rows of these shards. Pages are fetched ahead."""
+        stop = len(self) if stop is None else stop
         numbers = self._pages_of(first, stop)
         for number, page in zip(numbers, self._read_pages(numbers), strict=True):
             before = self.before("shards", number)
             for listed in islice(page, max(first - before, 0), stop - before):
                 yield self._checked(number, listed)
+
+    def numbers_of(self, names: Iterable[str]) -> list[int]:
+        """The numbers of the shards with these names, as far as there are any. All of the list is
+        searched only for names that do not stand where the number in them says."""
+        wanted = set(names)
+        found = {name: number for name in wanted if (number := self._place_of(name)) is not None}
+        if len(found) < len(wanted):
+            every = enumerate(one.shard.name for one in self.rows())
+            found = {name: number for number, name in every if name in wanted}
+        return sorted(found.values())
+
+    def _place_of(self, name: str) -> int | None:
+        """The number of a shard, if the first number in its name is that."""
+        digits = re.search(r"-(\d{5,18})", name)
+        number = len(self) if digits is None else int(digits[1])
+        return number if number < len(self) and self.listed(number).shard.name == name else None
 
     def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The shards that hold these "records" or "blocks", which are counted over all shards, and

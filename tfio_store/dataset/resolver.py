@@ -16,6 +16,7 @@ from itertools import compress, islice
 from typing import NamedTuple, TypeAlias
 
 from tfio_store.dataset.folder import Folder, begin_to_find
+from tfio_store.dataset.listed_shards import committed_shards
 from tfio_store.dataset.manifest import DatasetManifest, listing_of
 from tfio_store.dataset.model import DatasetPart, Limits, Shard, Told, common_told
 from tfio_store.dataset.names import DatasetNames, begun, manifest_name, split_url
@@ -30,7 +31,7 @@ from tfio_store.dataset.not_found import (
     unfinished,
     without_shards,
 )
-from tfio_store.dataset.shards import committed_shards
+from tfio_store.dataset.shards import Shards
 from tfio_store.dataset.source_names import (
     Names,
     Numbered,
@@ -80,7 +81,7 @@ NOTHING = Told()
 class Resolved(NamedTuple):
     """The meaning of one name."""
 
-    shards: Sequence[Shard]
+    shards: Shards
     told: Told = NOTHING
 
 
@@ -185,7 +186,7 @@ class Resolver:
             if error.strerror != os.strerror(errno.ENOENT):
                 raise  # the store says more
             raise NotFound(partial(self._nothing, store, path)) from None
-        return Resolved([self._shard(store, info)])
+        return Resolved(Shards([self._shard(store, info)]))
 
     def _nothing(self, store: Store, path: str) -> OSError:
         parent, name = split_url(path)
@@ -219,7 +220,7 @@ class Resolver:
         begun = begin_to_find(store, path) if self._few and "." not in _name(name) else None
         info = look()
         if info is not None:
-            return Resolved([self._shard(store, info)])
+            return Resolved(Shards([self._shard(store, info)]))
         found = (begun or begin_to_find(store, path))()
         if found is None:
             return self._tfds(store, name)
@@ -245,7 +246,9 @@ class Resolver:
         missing = [name for name in paths if name not in known]
         known |= zip(missing, mapped(store.info, missing, _lookups(store)), strict=True)
         return Resolved(
-            [replace(self._shard(store, known[name]), records=records) for name, records in named]
+            Shards(
+                replace(self._shard(store, known[name]), records=records) for name, records in named
+            )
         )
 
     def _in_folder(self, store: Store, path: str) -> Resolved:
@@ -264,7 +267,7 @@ class Resolver:
             there = [found[1] for name in groups[0].files if (found := shard_number(name))]
             raise NotFound(partial(missing_shards, store, stem, shards, there))
         self.by_pattern = True
-        return Resolved([self._shard(store, infos[name]) for name in groups[0].files])
+        return Resolved(Shards(self._shard(store, infos[name]) for name in groups[0].files))
 
     def _shard(self, store: Store, info: ObjectInfo) -> Shard:
         version = Version(info.etag)
@@ -284,7 +287,7 @@ class Resolver:
         itself = [info for info in matches if info.path == path]
         self._check_count(url, pattern, store, matches)
         self.by_pattern = self.by_pattern or not itself
-        return Resolved([self._shard(store, info) for info in itself or matches])
+        return Resolved(Shards(self._shard(store, info) for info in itself or matches))
 
     def _check_count(
         self, url: str, pattern: Pattern, store: Store, matches: list[ObjectInfo]
@@ -334,7 +337,7 @@ class Resolver:
         if found is None and claimed():
             raise NotFound(partial(unfinished, store, stem))
         self.by_pattern = True
-        return Resolved([self._shard(store, there[number]) for number in sorted(there)])
+        return Resolved(Shards(self._shard(store, there[number]) for number in sorted(there)))
 
     @staticmethod
     def _chosen(

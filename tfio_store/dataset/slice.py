@@ -5,17 +5,16 @@ from __future__ import annotations
 import builtins
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.checks import whole_number
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits, ListedShards, Shard
-from tfio_store.dataset.shards import cut_shard
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits
+from tfio_store.dataset.shards import Shards
 from tfio_store.dataset.source import (
     OneSource,
     Source,
@@ -24,7 +23,6 @@ from tfio_store.dataset.source import (
     names_of,
     open_dataset,
 )
-from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
@@ -176,50 +174,26 @@ def _said(source: object) -> str:
 
 def _cut(dataset: Dataset, span: str, limits: Limits) -> Dataset:
     """The part of a dataset that a span means. Files are walked only to count or to cut them."""
-    if dataset.paged is not None:
-        start, stop = bounds_of(span, dataset.paged.records)
-        listed = cast(ListedShards, dataset.shards)
-        return replace(dataset, shards=listed.part(start, stop) if start < stop else ())
+    if not dataset.has_blocks:
+        dataset = _countable(dataset, span, limits)
+    return replace(dataset, shards=dataset.shards.part(*bounds_of(span, dataset.num_records or 0)))
+
+
+def _countable(dataset: Dataset, span: str, limits: Limits) -> Dataset:
+    """The dataset with every shard counted, and with the blocks of those that a span cuts."""
     unknown = [i for i, s in enumerate(dataset.shards) if s.records is None]
     dataset = _walked(dataset, unknown, limits)
-    ends = np.cumsum(record_counts(dataset))
-    start, stop = bounds_of(span, int(ends[-1]) if len(ends) else 0)
-    inside = np.setdiff1d([start, stop], [0, *ends])
-    cut = np.unique(np.searchsorted(ends, inside, side="right")).tolist()
-    dataset = _walked(dataset, [i for i in cut if dataset.shards[i].blocks is None], limits)
-    return replace(dataset, shards=tuple(shards_between(dataset, start, stop)))
+    starts = dataset.shards.record_starts
+    inside = np.setdiff1d(bounds_of(span, int(starts[-1])), starts)
+    cut = np.unique(np.searchsorted(starts[1:], inside, side="right")).tolist()
+    return _walked(dataset, [i for i in cut if dataset.shards[i].blocks is None], limits)
 
 
 def _walked(dataset: Dataset, shards: list[int], limits: Limits) -> Dataset:
     """The dataset with the blocks of these shards known, if they are raw."""
     if not shards:
         return dataset
-    alone = replace(dataset, shards=tuple(dataset.shards[i] for i in shards))
-    found = index_raw_shards(
-        alone, **limits._asdict(), starts_bytes=limits.memory_budget // _STARTS_SHARE
-    )
+    alone = replace(dataset, shards=Shards(dataset.shards[i] for i in shards))
+    starts_bytes = limits.memory_budget // _STARTS_SHARE
+    found = index_raw_shards(alone, limits, starts_bytes=starts_bytes)
     return dataset.with_shards(dict(zip(shards, found.shards, strict=True)))
-
-
-def record_counts(dataset: Dataset) -> Int64Array:
-    """int64 [n_shards]: the records of each shard. ValueError names one where it is unknown."""
-    counts = []
-    for shard in dataset.shards:
-        if shard.records is None:
-            raise ValueError(
-                f"{shard.url}: is one {shard.compression} stream, whose records were never "
-                "counted, so they have no numbers; copy it with tfio_store.copy(), which writes "
-                "blocks and an index"
-            )
-        counts.append(shard.records)
-    return np.array(counts, np.int64)
-
-
-def shards_between(dataset: Dataset, start: int, stop: int) -> Iterator[Shard]:
-    """The shards that hold records ``start:stop`` of a dataset, the first and the last one cut."""
-    ends = np.cumsum(record_counts(dataset))
-    before = 0
-    for shard, end in zip(dataset.shards, ends.tolist(), strict=True):
-        if before < stop and start < end:
-            yield cut_shard(shard, max(start - before, 0), min(stop, end) - before)
-        before = end

@@ -21,20 +21,20 @@ from typing_extensions import TypeIs
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.index import with_checkpoints
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.dataset.manifest import listing_of
 from tfio_store.dataset.model import (
     Dataset,
     DatasetPart,
     Limits,
-    ListedShards,
     Shard,
+    Shards,
     Told,
     hold_versions,
 )
 from tfio_store.dataset.names import manifest_name, split_url
-from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
-from tfio_store.dataset.shards import committed_shards
 from tfio_store.errors import CorruptRecordError, ManifestError, SchemaError, TFIOStoreError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -77,9 +77,10 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
     """
     named: dict[tuple[str, str], list[int]] = {}
     tags: dict[str, set[str]] = {}
-    for i, shard in enumerate(dataset.shards):
+    for i in dataset.shards.without_blocks():
+        shard = dataset.shards[i]
         name = split_url(shard.url)[1]
-        match = _SHARD_NAME.fullmatch(name) if shard.blocks is None else None
+        match = _SHARD_NAME.fullmatch(name)
         if match is not None:  # by the folder and the name of the dataset that it may belong to
             place = shard.address.rpartition(name)[0], match["dataset"]
             named.setdefault(place, []).append(i)
@@ -99,7 +100,7 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
                 continue  # it is not the file that the manifest means
             if shard.compression in ("auto", committed.compression):
                 found[i] = committed.known(version=shard.version)
-    return dataset.with_shards(found) if found else dataset
+    return dataset.with_shards(found)
 
 
 def _warn_of_others(
@@ -129,10 +130,10 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
         found = folder.manifest(manifest_name(stem))
         if found is None or found.manifest is None:
             return {}
-        shards = committed_shards(folder, found.manifest)
+        shards = ListedShards.of(folder, found.manifest)
         names = (split_url(dataset.shards[i].url)[1] for i in files)
-        some = range(len(shards)) if shards.paged.small else shards.paged.numbers_of(names)
-        known = list(shards.of(some))
+        some = shards.pages.numbers_of(names) if shards.long else range(len(shards))
+        known = list(shards.some(some))
     except (ManifestError, FileNotFoundError) as error:
         warn(f"read without its manifest: {error}")
         return {}
@@ -157,7 +158,7 @@ def is_whole(path: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _committed(folder: str, name: str, *version: int) -> PagedShards | None:
+def _committed(folder: str, name: str, *version: int) -> Pages | None:
     """The list of a local dataset's shards. ``version``: which manifest it is that was found."""
     del version
     try:
@@ -209,9 +210,7 @@ def open_dataset(
     if len(found) == 1:  # which may be a long list that is never read whole
         shards = found[0].shards
     else:
-        shards = [shard for one in found for shard in one.shards]
-    if not isinstance(shards, ListedShards):
-        shards = tuple(shards)
+        shards = Shards(shard for one in found for shard in one.shards)
     dataset = Dataset(shards, storage, _told(found), source if is_one(source) else None)
     if not dataset.has_blocks:
         dataset = with_checkpoints(with_known_blocks(dataset, by_pattern=resolver.by_pattern))

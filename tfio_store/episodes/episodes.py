@@ -14,7 +14,6 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, DatasetPart, Limits
-from tfio_store.dataset.pages import MemoryCache
 from tfio_store.dataset.source import OneSource, open_dataset
 from tfio_store.dataset.tfds import DESCRIPTION_BYTES, tfds_split
 from tfio_store.episodes.decoding import (
@@ -38,6 +37,7 @@ from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, HEADER_BYTES
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
+from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 

@@ -32,19 +32,18 @@ from tfio_store.dataset.container import (
 )
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import block_table, codec_of, is_remote
-from tfio_store.dataset.model import Dataset, Shard, hold_versions
+from tfio_store.dataset.model import Dataset, Shard, Shards, hold_versions
 from tfio_store.episodes.features import Leaf
 from tfio_store.episodes.sparse import Ranges, UnusualError, count_values, find_first
 from tfio_store.errors import (
-    CorruptRecordError,
     ManifestError,
     Reason,
     SchemaError,
-    TruncatedRecordError,
 )
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.arrays import Int64Array
+from tfio_store.records.damage import IN_HEADER, damaged
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES as FRAME_HEADER, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
@@ -196,7 +195,7 @@ def _cache_name(dataset: Dataset) -> str:
 
 
 def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
-    if dataset.paged is not None and not dataset.paged.small:
+    if dataset.shards.long:
         return dataset
     known = {}
     for i, steps in enumerate(shards):
@@ -204,7 +203,7 @@ def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
         if steps.starts is not None and (shard.blocks is None or shard.blocks.starts is None):
             table = block_table(steps.starts, shard.nbytes, record_positions=True)
             known[i] = shard.known(compression=None, records=len(steps.steps), blocks=table)
-    return dataset.with_shards(known) if known else dataset
+    return dataset.with_shards(known)
 
 
 def _made(dataset: Dataset, leaves: Sequence[Leaf]) -> list[ShardSteps]:
@@ -264,22 +263,13 @@ def _walked(
 def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
     header = ranges.near(at, at + FRAME_HEADER)
     if len(header) < FRAME_HEADER:
-        raise TruncatedRecordError(
-            "the data ends inside a record's header",
-            path=shard.url,
-            offset=at,
-            kind=Reason.TRUNCATED,
-        )
+        raise damaged(Reason.TRUNCATED, IN_HEADER, path=shard.url, offset=at)
     # a limit that nothing reaches: a header's CRC and the file's end say enough
     offsets, end, fault = walk(header, start=0, max_record_bytes=1 << 62)
     if fault is not None or not len(offsets):
-        raise CorruptRecordError(
-            Reason.LENGTH_CRC.text, path=shard.url, offset=at, kind=Reason.LENGTH_CRC
-        )
+        raise damaged(Reason.LENGTH_CRC, path=shard.url, offset=at)
     if at + end > shard.nbytes:
-        raise TruncatedRecordError(
-            Reason.TRUNCATED.text, path=shard.url, offset=at, kind=Reason.TRUNCATED
-        )
+        raise damaged(Reason.TRUNCATED, path=shard.url, offset=at)
     return at + end
 
 
@@ -309,7 +299,7 @@ def _read(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> Int64Array:
     """The steps of a compressed shard, all of which has to be read."""
     shard = dataset.shard(number)
     steps: list[int] = []
-    alone = Dataset((shard,), dataset.storage)
+    alone = Dataset(Shards([shard]), dataset.storage)
     for batch in RecordReader(alone).batches():
         steps += _counted(batch, counted, shard, len(steps))
     return np.array(steps, np.int64)

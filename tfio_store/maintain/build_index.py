@@ -14,17 +14,16 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.folder import Folder, check_hides_nothing, look_inside
 from tfio_store.dataset.header_walk import codec_of, format_idx, indexed_shard, walked
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import checkpointed, save_index
-from tfio_store.dataset.inside import check_hides_nothing, look_inside
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset, reached
-from tfio_store.errors import CorruptRecordError, TruncatedRecordError
 from tfio_store.records.compression import StreamError, can_be_indexed
+from tfio_store.records.damage import damaged
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
@@ -118,8 +117,8 @@ def build_index(
     names = _names(dataset, _common_folder(dataset, place))
     if place is not None:
         check_hides_nothing(*place, look_inside(*place))
-    share = memory_budget // _SHARDS_AT_ONCE
-    describe = partial(_describe, dataset, share, max_record_bytes, record_positions, names)
+    limits = Limits(memory_budget // _SHARDS_AT_ONCE, max_record_bytes)
+    describe = partial(_describe, dataset, limits, record_positions, names)
     described = mapped(describe, range(len(names)), _SHARDS_AT_ONCE)
     found = list(_told(described, on_progress))
     manifest = DatasetManifest(tuple(info for info, _ in found), _common_codec(dataset, found))
@@ -191,8 +190,7 @@ def _names(dataset: Dataset, folder: str) -> list[str]:
 
 def _describe(
     dataset: Dataset,
-    memory_budget: int,
-    max_record_bytes: int,
+    limits: Limits,
     record_positions: bool | None,
     names: Sequence[str],
     index: int,
@@ -200,28 +198,17 @@ def _describe(
     shard, name = dataset.shards[index], names[index]
     codec = codec_of(dataset, index)
     if codec is not None:
-        return _describe_stream(dataset, memory_budget, max_record_bytes, name, index, codec), codec
+        return _describe_stream(dataset, limits, name, index, codec), codec
     if shard.blocks is None or (record_positions and shard.blocks.starts is None):
-        shard = indexed_shard(
-            dataset,
-            index,
-            budget=memory_budget,
-            max_record_bytes=max_record_bytes,
-            record_positions=record_positions,
-        )
+        shard = indexed_shard(dataset, index, limits, record_positions=record_positions)
     assert shard.blocks is not None
     blocks = shard.blocks if record_positions is not False else replace(shard.blocks, starts=None)
-    crc = object_crc32c(dataset, index, memory_budget=memory_budget)
+    crc = object_crc32c(dataset, index, memory_budget=limits.memory_budget)
     return ShardInfo(name, shard.nbytes, int(blocks.records[-1]), crc, blocks), None
 
 
 def _describe_stream(
-    dataset: Dataset,
-    memory_budget: int,
-    max_record_bytes: int,
-    name: str,
-    index: int,
-    codec: str,
+    dataset: Dataset, limits: Limits, name: str, index: int, codec: str
 ) -> ShardInfo:
     """A compressed file, whose blocks are in an index of its own."""
     shard = dataset.shards[index]
@@ -237,13 +224,11 @@ def _describe_stream(
     )
     shard = known.shards[index]
     if shard.blocks is not None and shard.records is not None:
-        crc = object_crc32c(dataset, index, memory_budget=memory_budget)
+        crc = object_crc32c(dataset, index, memory_budget=limits.memory_budget)
         own = shard.blocks if shard.blocks.checkpoints is None else None
         return ShardInfo(name, shard.nbytes, shard.records, crc, own)
     try:
-        indexed, crc = index_stream(
-            known, index, memory_budget=memory_budget, max_record_bytes=max_record_bytes
-        )
+        indexed, crc = index_stream(known, index, limits)
     except PermissionError as error:
         raise PermissionError(
             error.errno,
@@ -268,18 +253,17 @@ def _save(manifest: DatasetManifest, place: tuple[Store, str]) -> DatasetManifes
     return parts.manifest
 
 
-def index_stream(
-    dataset: Dataset, index: int, *, memory_budget: int, max_record_bytes: int
-) -> tuple[Shard, int]:
+def index_stream(dataset: Dataset, index: int, limits: Limits) -> tuple[Shard, int]:
     """A GZIP or ZLIB shard with its blocks, and its stored CRC32C. Its index is written.
 
     DataLossError if it does not inflate to records; its records' data is not checked."""
     shard = dataset.shards[index]
     assert shard.compression is not None
-    inflater = IndexingInflater(shard.compression, url=shard.url, max_record_bytes=max_record_bytes)
+    most = limits.max_record_bytes
+    inflater = IndexingInflater(shard.compression, url=shard.url, max_record_bytes=most)
     crc = 0
     try:
-        with closing(_stored(dataset, index, memory_budget)) as pieces:
+        with closing(_stored(dataset, index, limits.memory_budget)) as pieces:
             for data in pieces:
                 crc = crc32c(data, crc)
                 for _ in inflater.feed(data):
@@ -288,8 +272,7 @@ def index_stream(
         for _ in inflater.finish():
             pass
     except StreamError as error:
-        kind = TruncatedRecordError if error.truncated else CorruptRecordError
-        raise kind(str(error), path=shard.url, offset=inflater.offset) from error
+        raise damaged(error.kind, str(error), path=shard.url, offset=inflater.offset) from error
     built = inflater.built()
     if built is None:
         assert inflater.failure is not None
@@ -356,7 +339,7 @@ def write_idx(
     _check_whole(dataset)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
-    walker = walked(store, path, shard, budget=MEMORY_BUDGET, max_record_bytes=max_record_bytes)
+    walker = walked(store, path, shard, Limits(max_record_bytes=max_record_bytes))
     target, target_path = for_writing(dataset.storage).open(idx)
     target.put(target_path, format_idx(walker.offsets(), shard.nbytes))
 

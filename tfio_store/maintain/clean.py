@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tfio_store.dataset.folder import Folder, Root, locate
-from tfio_store.dataset.inside import check_no_datasets
+from tfio_store.dataset.folder import Folder, Root, check_no_datasets, locate
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, listing_of
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.dataset.not_found import nothing_named
@@ -330,7 +329,7 @@ class _Found:
         if (found and found.etag) != proposal.base:
             return False
         try:
-            shards = tuple(one.shard for one in listing_of(planned).all_listed())
+            shards = tuple(one.shard for one in listing_of(planned).rows())
             check_shards(self.folder, shards, among=len(self.present))
         except (FileNotFoundError, WrongContentError, ManifestError):
             return False

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 from tfio_store.dataset.checks import counted, held
@@ -131,21 +132,19 @@ def info(
     """
     storage = given_storage(storage_options, storage)
     dataset = open_dataset(source, storage, compression=compression)
-    shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
+    (blocks,) = dataset.shards.columns("blocks")
+    shards = tuple(map(partial(_facts, dataset), count(), _codecs(dataset), blocks.tolist()))
     generation = common_told(dataset.told).generation
     return DatasetInfo(shards, generation, dataset.schema, dataset.metadata, dataset.lost)
 
 
 def _codecs(dataset: Dataset) -> list[str | None]:
     """The codec of every file. Those without a manifest are looked at, many at once."""
-    at_once = 1 if dataset.paged is not None else LOOKS_AT_ONCE
+    at_once = 1 if dataset.has_blocks else LOOKS_AT_ONCE
     return list(mapped(partial(codec_of, dataset), range(len(dataset.shards)), at_once))
 
 
-def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
+def _facts(dataset: Dataset, index: int, codec: str | None, blocks: int) -> ShardFacts:
     shard = dataset.shard(index)
-    if dataset.paged is not None:
-        blocks: int | None = dataset.paged.listed(index).blocks
-    else:
-        blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
-    return ShardFacts(shard.url, shard.part_nbytes, codec, shard.records, blocks)
+    known = None if blocks < 0 else blocks
+    return ShardFacts(shard.url, shard.part_nbytes, codec, shard.records, known)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfio_store.dataset.inflate.index import index_damage
 from tfio_store.dataset.manifest import Loss
-from tfio_store.dataset.model import Dataset, Limits, Shard
+from tfio_store.dataset.model import Dataset, Limits, Shard, Shards
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import printable
 from tfio_store.maintain.build_index import object_crc32c
@@ -185,7 +185,7 @@ def look_at_objects(
     if all(problem is None for problem, _ in found):
         return dataset
     shards = zip(dataset.shards, found, strict=True)
-    return replace(dataset, shards=tuple(_plain(one) for one, (_, there) in shards if there))
+    return replace(dataset, shards=Shards(_plain(one) for one, (_, there) in shards if there))
 
 
 def _plain(shard: Shard) -> Shard:
@@ -252,14 +252,9 @@ def _read_through(
 
 
 def _listed_twice(dataset: Dataset) -> Iterator[str]:
-    """The shards that a long list names more than once. Of a page, and of a short list, it is
-    checked whenever one is read."""
-    names: set[str] = set()
-    rows = () if dataset.paged is None else dataset.paged.all_listed()
-    for i, one in enumerate(rows):
-        if one.shard.name in names:
-            yield f"{dataset.shard(i).url}: the list of shards names it more than once"
-        names.add(one.shard.name)
+    """The shards that a manifest names more than once."""
+    for number in dataset.shards.repeated():
+        yield f"{dataset.shard(number).url}: the list of shards names it more than once"
 
 
 def _object_problem(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -282,14 +281,14 @@ def _left_at_first(units: Units, stage: Stage, epoch: int) -> EpochOrder:
 def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
     """The place of a reader in order, which reads raw shards as streams, in blocks."""
     position, records = cursor
-    streams = Units(units.dataset, streams=True)
+    streams = Units.of(units.dataset, streams=True)
     if position >= len(streams):
         return len(units), records
     shard, block = streams[position]
     first = units.first(shard)
     if block is not None or units.is_stream(shard):
         return first + position - streams.first(shard), records
-    (table,) = units.dataset.tables([shard])
+    (table,) = units.dataset.shards.tables([shard])
     found = int(np.searchsorted(table.records, records, side="right")) - 1
     found = max(min(found, len(table) - 1), 0)
     return first + found, records - int(table.records[found])
@@ -370,7 +369,7 @@ class ReaderOrder:
         self.steps = steps
         self.shuffle = last_shuffle(steps)
         """The step that shuffles records."""
-        self.units = Units(dataset, streams=streams)
+        self.units = Units.of(dataset, streams=streams)
         self._last: tuple[tuple[int, Rest | None], EpochOrder] | None = None
 
     def epoch_order(self, epoch: int, rest: Rest | None = None) -> EpochOrder:
@@ -397,18 +396,8 @@ class ReaderOrder:
 
     @cached_property
     def source(self) -> str:
-        """A digest of the files' names (without folders, which a copy changes) and sizes, and of
-        which part of a file is meant. Of a long dataset, a digest of its list of shards."""
-        paged = self.dataset.paged
-        if paged is not None and not paged.small:
-            return f"{len(paged)}-{paged.digest:08x}"
-        crc = 0
-        for shard in self.dataset.shards:
-            crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
-            if shard.blocks is not None and shard.is_part:
-                bounds = *shard.blocks.offsets[[0, -1]].tolist(), *shard.blocks.bounds
-                crc = zlib.crc32(repr(bounds).encode(), crc)
-        return f"{len(self.dataset.shards)}-{crc:08x}"
+        """What tells the files, and which parts of them are meant; see `Shards.digest`."""
+        return f"{len(self.dataset.shards)}-{self.dataset.shards.digest:08x}"
 
     def blocks(self, rest: Rest | None = None) -> str:
         """A digest of the units' bounds: another index cuts the same files at other places. Of a
@@ -417,11 +406,15 @@ class ReaderOrder:
 
     @cached_property
     def _own_blocks(self) -> str:
-        return _digest(self.units)
+        return self._cut_as(self.units)
 
     @cached_property
     def _stream_blocks(self) -> str:
-        return _digest(Units(self.dataset, streams=True))
+        return self._cut_as(Units.of(self.dataset, streams=True))
+
+    @staticmethod
+    def _cut_as(units: Units) -> str:
+        return f"{len(units)}-{units.digest:08x}"
 
     def offsets_to(self, position: int, epoch_order: EpochOrder) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
@@ -432,14 +425,3 @@ class ReaderOrder:
         if shard.compression not in ("auto", None):
             return NO_OFFSET
         return shard.nbytes or sys.maxsize  # the size of a file object is unknown
-
-
-def _digest(units: Units) -> str:
-    paged = units.dataset.paged
-    if paged is not None and not paged.small:
-        return f"{len(units)}-{paged.digest:08x}"
-    crc = 0
-    for table in units.tables():
-        for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
-            crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
-    return f"{len(units)}-{crc:08x}"

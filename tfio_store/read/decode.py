@@ -25,11 +25,11 @@ from tfio_store.errors import (
     Reason,
     RecordTooLargeError,
     ReplacedError,
-    TruncatedRecordError,
     printable,
 )
 from tfio_store.read.order import Cut
 from tfio_store.records.compression import CODECS, StreamError, decompress_block
+from tfio_store.records.damage import CUT, damaged, lacks
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     HEADER_BYTES,
@@ -358,9 +358,7 @@ def inflate_block(
     """The uncompressed bytes of a block, as many as it has. DataLossError as `decode_block`."""
     missing = block.stop - block.start - len(memoryview(data))
     if missing:
-        raise TruncatedRecordError(
-            _ends_early(missing), path=url, offset=block.raw_start, kind=Reason.SHORT_FILE
-        )
+        raise damaged(Reason.SHORT_FILE, lacks("block", missing), path=url, offset=block.raw_start)
     try:
         if block.restart is None:
             return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
@@ -369,9 +367,7 @@ def inflate_block(
             raise StreamError(f"the {codec} data do not decode ({why})")
         return raw
     except StreamError as error:
-        raise CorruptRecordError(
-            str(error), path=url, offset=block.raw_start, kind=Reason.STREAM
-        ) from error
+        raise damaged(Reason.STREAM, str(error), path=url, offset=block.raw_start) from error
 
 
 def _inflated_from(
@@ -445,13 +441,9 @@ def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedR
     return damage[0].offset in (decoder.cut, block.raw_start)
 
 
-def _ends_early(missing: int) -> str:
-    return f"the file ends inside or before a block, {missing} bytes of which are missing"
-
-
 def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
     # what is there of the block can't be compared with its sum
-    reason = f"{_ends_early(nbytes)}: it was cut, or replaced by a shorter one"
+    reason = lacks("block", nbytes) + CUT
     if codec is None:
         place = block.raw_stop - nbytes
         return SkippedRegion(url, place, nbytes, reason, kind=Reason.SHORT_FILE)

@@ -52,8 +52,7 @@ def fetch_blocks(
     """
     ranges = Spans(units, how, means).fetches(numbers, position=position, start=start)
     # of a long dataset each range may need a page and a table, which take requests themselves
-    paged = units.dataset.paged
-    first = None if paged is None or paged.small else 1
+    first = 1 if units.dataset.shards.long else None
     with closing(_ahead(ranges, means, first)) as ahead:
         yield from decode(units.dataset, tagged(ahead), how)
 
@@ -141,7 +140,7 @@ def _blocks_of(
         if how.skips is not None:
             for region in decoded.skipped:
                 how.skips(region)
-            (table,) = dataset.tables([shard])
+            (table,) = dataset.shards.tables([shard])
             url = dataset.shard(shard).url
             how.skips.read(url, len(batch), parts=len(table), whole=table.whole)
         if len(batch):
@@ -173,7 +172,7 @@ class BlockRange:
         memory_budget: int = TASK_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
-        self._units = Units(dataset, streams=False)
+        self._units = Units.of(dataset, streams=False)
         self._verify = verify
         self._on_corrupt = on_corrupt
         self._means = Means(memory_budget)

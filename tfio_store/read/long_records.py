@@ -22,8 +22,8 @@ from tfio_store.read.fetch import fetch_blocks
 from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.records.compression import detect
+from tfio_store.records.damage import HEAD_BYTES
 from tfio_store.records.framing import read_records, walk
-from tfio_store.records.lookalike import HEAD_BYTES
 from tfio_store.storage.local import LocalStore, opened
 from tfio_store.storage.read_ahead import Means, Meter
 

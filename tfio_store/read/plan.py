@@ -4,17 +4,17 @@ stream.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.dataset.model import Block, Dataset
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.order import ArrayCounts, Numbers, Pieces, Running
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import most_ratio
@@ -43,57 +43,47 @@ class Units:
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
         self.dataset = dataset
         self._streams = streams
-        paged = dataset.paged
-        self._are_streams = paged is not None and streams and paged.raw
-        self._paged = None if paged is None or paged.small or self._are_streams else paged
-        """The list of a long dataset whose blocks are the units. It is asked as far as it is
-        needed."""
+
+    @staticmethod
+    def of(dataset: Dataset, *, streams: bool) -> Units:
+        """Those of a long dataset are its blocks, unless all of it is streams."""
+        shards = dataset.shards
+        if not shards.long or shards.is_stream(0, raw=streams):
+            return Units(dataset, streams=streams)
+        return _LongUnits(dataset, cast(ListedShards, shards))
 
     @cached_property
     def _starts(self) -> Int64Array:
         """int64 [n_shards + 1]: how many units stand before each shard."""
-        if self._are_streams:
-            return np.arange(len(self.dataset.shards) + 1)
-        if self.dataset.paged is not None:
-            return np.cumsum(np.append(0, self.dataset.paged.columns("blocks")), dtype=np.int64)
-        counts = [1 if table is None else len(table) for table in self.tables()]
-        return np.cumsum([0, *counts], dtype=np.int64)
+        counts = self.dataset.shards.unit_counts(raw=self._streams)
+        return np.cumsum(np.append(0, counts), dtype=np.int64)
 
     def __len__(self) -> int:
-        return int(self._starts[-1]) if self._paged is None else self._paged.blocks
+        return int(self._starts[-1])
 
     def __getitem__(self, number: int) -> tuple[int, Block | None]:
         """A unit's shard, and which block of it; None for a shard that is read as one stream."""
-        if self._paged is None:
-            shard = int(self._starts.searchsorted(number, side="right")) - 1
-            first = int(self._starts[shard])
-        else:
-            shards, firsts = self._paged.shards_of("blocks", np.array([number], np.int64))
-            shard, first = int(shards[0]), int(firsts[0])
-        return shard, None if self.is_stream(shard) else self.dataset.block(shard, number - first)
+        shard = self.shard_of(number)
+        within = number - self.first(shard)
+        return shard, None if self.is_stream(shard) else self.dataset.block(shard, within)
+
+    def shard_of(self, number: int) -> int:
+        """The number of a unit's shard."""
+        return int(self._starts.searchsorted(number, side="right")) - 1
 
     def first(self, shard: int) -> int:
         """The number of a shard's first unit."""
-        if self._paged is None:
-            return int(self._starts[shard])
-        return self._paged.first_of("blocks", shard)
+        return int(self._starts[shard])
 
     def is_of(self, number: int, shard: int) -> bool:
         """Whether a unit is of this shard, of which a unit was asked for before."""
-        if self._paged is None:
-            return bool(self._starts[shard] <= number < self._starts[shard + 1])
-        return 0 <= number - self.first(shard) < self._paged.listed(shard).blocks
+        return bool(self._starts[shard] <= number < self._starts[shard + 1])
 
     def begin(self, numbers: Numbers) -> None:
         """Begin to fetch the tables of these units, which are asked for soon."""
-        if self._paged is not None and len(numbers):
-            shards, _ = self._paged.shards_of("blocks", np.asarray(numbers, np.int64))
-            self._paged.begin_tables(dict.fromkeys(shards.tolist()))
 
     def records(self, numbers: Numbers) -> Iterator[int | None]:
         """How many records each of these units holds, in any order. None where it is unknown."""
-        if self._paged is not None and len(numbers):
-            return _records_of_blocks(self._paged, np.asarray(numbers, np.int64))
         units = (self[int(number)] for number in numbers)
         return (
             self.dataset.shard(shard).records if block is None else block.records
@@ -103,20 +93,24 @@ class Units:
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
         shards = self.dataset.shards
-        if self._are_streams:
-            return repeat(None, len(shards))
-        if self.dataset.paged is not None:
-            return self.dataset.paged.tables(range(len(shards)))
-        return (None if self.is_stream(i) else s.blocks for i, s in enumerate(shards))
+        streams = [self.is_stream(shard) for shard in range(len(shards))]
+        tables = shards.tables(shard for shard, stream in enumerate(streams) if not stream)
+        return (None if stream else next(tables) for stream in streams)
 
     def is_stream(self, shard: int) -> bool:
         """Whether a whole shard is one unit."""
-        if self.dataset.paged is not None:
-            return self._are_streams
-        known = self.dataset.shards[shard]
-        if known.blocks is None or known.is_part:
-            return known.blocks is None
-        return self._streams and known.compression is None
+        return self.dataset.shards.is_stream(shard, raw=self._streams)
+
+    @property
+    def digest(self) -> int:
+        """A CRC of the units' bounds: another index cuts the same files at other places."""
+        if self.dataset.shards.long:
+            return self.dataset.shards.digest
+        crc = 0
+        for table in self.tables():
+            for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
+                crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
+        return crc
 
     @property
     def costs(self) -> Int64Array:
@@ -141,8 +135,6 @@ class Units:
     def running(self, pieces: Pieces) -> Running:
         """The running totals of the records of pieces of these units. ValueError if one is a
         stream."""
-        if self._paged is not None and _is_all(pieces, len(self)):
-            return _PagedTotals(self._paged)
         for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
             self.refuse_stream(int(number))
         return ArrayCounts(self.counts).running(pieces)
@@ -157,9 +149,9 @@ class Units:
 
     def total(self, pieces: Pieces) -> int | None:
         """How many records pieces of these units give. None if one is a stream."""
-        paged = self.dataset.paged
-        if paged is not None and _is_all(pieces, len(self)):
-            return paged.records
+        shards = self.dataset.shards
+        if shards.have_blocks and _is_all(pieces, len(self)):
+            return shards.records
         return ArrayCounts(self.counts).total(pieces)
 
     def most(self) -> Int64Array:
@@ -177,36 +169,75 @@ def _is_all(pieces: Pieces, count: int) -> bool:
     return isinstance(numbers, range) and numbers == range(count) and not pieces.cuts
 
 
-@dataclass(frozen=True, slots=True)
-class _PagedTotals:
-    """All blocks of a long dataset in their order. The pages have the totals."""
+class _LongUnits(Units):
+    """The blocks of a long list of shards, which is asked as far as it is needed."""
 
-    paged: PagedShards
+    def __init__(self, dataset: Dataset, shards: ListedShards) -> None:
+        super().__init__(dataset, streams=False)
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return self._shards.blocks
+
+    def shard_of(self, number: int) -> int:
+        shards, _ = self._shards.shards_with("blocks", np.array([number], np.int64))
+        return int(shards[0])
+
+    def first(self, shard: int) -> int:
+        return self._shards.first_of("blocks", shard)
+
+    def is_of(self, number: int, shard: int) -> bool:
+        return 0 <= number - self.first(shard) < self._shards.listed(shard).blocks
+
+    def begin(self, numbers: Numbers) -> None:
+        if len(numbers):
+            shards, _ = self._shards.shards_with("blocks", np.asarray(numbers, np.int64))
+            self._shards.begin_tables(dict.fromkeys(shards.tolist()))
+
+    def records(self, numbers: Numbers) -> Iterator[int]:
+        """See `Units.records`. Each table is fetched once, and many are at once."""
+        if not len(numbers):
+            return
+        wanted = np.asarray(numbers, np.int64)
+        found, firsts = self._shards.shards_with("blocks", wanted)
+        order = np.argsort(found)
+        shards, starts = np.unique(found[order], return_index=True)
+        blocks = np.split((wanted - firsts)[order], starts[1:])
+        for mine, table in zip(blocks, self._shards.tables(shards.tolist()), strict=True):
+            yield from np.diff(table.records)[mine].tolist()
+
+    def tables(self) -> Iterator[BlockTable | None]:
+        yield from self._shards.tables(range(len(self._shards)))
+
+    def running(self, pieces: Pieces) -> Running:
+        """See `Units.running`. The pages have the totals of all blocks in their order."""
+        return (
+            _AllBlocks(self, self._shards)
+            if _is_all(pieces, len(self))
+            else super().running(pieces)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _AllBlocks:
+    """All blocks of a long dataset in their order, as `Running` has them."""
+
+    units: _LongUnits
+    shards: ListedShards
 
     @property
     def total(self) -> int:
-        return self.paged.records
+        return self.shards.records
 
     def find(self, record: int) -> tuple[int, int]:
-        shards, firsts = self.paged.shards_of("records", np.array([record], np.int64))
+        shards, firsts = self.shards.shards_of(np.array([record], np.int64))
         shard, within = int(shards[0]), record - int(firsts[0])
-        table = self.paged.table(shard, sums=False)
+        table = self.shards.table(shard)
         block = int(np.searchsorted(table.records, within, side="right")) - 1
-        return self.paged.first_of("blocks", shard) + block, within - int(table.records[block])
+        return self.units.first(shard) + block, within - int(table.records[block])
 
     def count(self, place: int) -> int:
-        return next(_records_of_blocks(self.paged, np.array([place], np.int64)))
-
-
-def _records_of_blocks(paged: PagedShards, numbers: Int64Array) -> Iterator[int]:
-    """How many records each of these blocks holds, by shard: each table is fetched once, and many
-    are at once."""
-    shards, firsts = paged.shards_of("blocks", numbers)
-    order = np.argsort(shards)
-    wanted, starts = np.unique(shards[order], return_index=True)
-    blocks = np.split((numbers - firsts)[order], starts[1:])
-    for mine, table in zip(blocks, paged.tables(wanted.tolist(), sums=False), strict=True):
-        yield from np.diff(table.records)[mine].tolist()
+        return next(self.units.records(range(place, place + 1)))
 
 
 def _costs(table: BlockTable) -> Int64Array:

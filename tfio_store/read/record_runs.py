@@ -16,9 +16,10 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import SUMMED_BYTES
 from tfio_store.dataset.model import Dataset
-from tfio_store.errors import ManifestError, Reason, RecordTooLargeError, TruncatedRecordError
+from tfio_store.errors import ManifestError, Reason, RecordTooLargeError
 from tfio_store.read.decode import Decoding, Located, other_records
 from tfio_store.records.arrays import BoolArray, Int64Array
+from tfio_store.records.damage import damaged, lacks
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     RecordBatch,
@@ -242,8 +243,7 @@ def _scan_piece(
     limit = how.max_record_bytes
     if base + len(view) < stop:
         missing = stop - max(start, base + len(view))
-        reason = f"the file ends inside or before a record, {missing} bytes of which are missing"
-        raise TruncatedRecordError(reason, path=url, offset=start, kind=Reason.SHORT_FILE)
+        raise damaged(Reason.SHORT_FILE, lacks("record", missing), path=url, offset=start)
     found = scan(
         view[: stop - base],
         start=start - base,

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset, Limits, facts_of
-from tfio_store.dataset.pages import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import ReaderOrder
 from tfio_store.read.decode import Decoding
@@ -28,6 +27,7 @@ from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import html_table
 from tfio_store.storage import Storage
+from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.read_ahead import Means
 
 __all__ = ["RecordSource", "is_number", "record_numbers"]
@@ -166,27 +166,24 @@ class RecordSource(Sequence[bytes]):
         threads: int | None = None,
     ) -> None:
         check_positive("memory_budget", memory_budget)
+        limits = Limits(memory_budget, max_record_bytes)
         found = open_dataset(
             source,
             reached(source, storage_options, storage, index_dir),
             compression=compression,
-            limits=Limits(memory_budget, max_record_bytes),
+            limits=limits,
         )
         if idx is not None:
             found = with_idx(found, idx)
-        dataset = index_raw_shards(
-            found,
-            memory_budget=memory_budget,
-            max_record_bytes=max_record_bytes,
-            starts_bytes=memory_budget // _STARTS_SHARE,
-        )
-        for shard in () if dataset.has_blocks else dataset.shards:
-            if shard.blocks is None:
-                raise ValueError(
-                    f"{shard.url}: is one {shard.compression} stream, in which no record can be "
-                    "reached by its number; index it with tfio_store.build_index, or copy it with "
-                    "tfio_store.copy(), which compresses in blocks"
-                )
+        starts_bytes = memory_budget // _STARTS_SHARE
+        dataset = index_raw_shards(found, limits, starts_bytes=starts_bytes)
+        for number in dataset.shards.without_blocks():
+            shard = dataset.shard(number)
+            raise ValueError(
+                f"{shard.url}: is one {shard.compression} stream, in which no record can be "
+                "reached by its number; index it with tfio_store.build_index, or copy it with "
+                "tfio_store.copy(), which compresses in blocks"
+            )
         self._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes, threads)
 
     @classmethod
@@ -235,7 +232,7 @@ class RecordSource(Sequence[bytes]):
         if threads is not None:
             check_positive("threads", threads)
         self._dataset = dataset
-        self._units = Units(dataset, streams=False)
+        self._units = Units.of(dataset, streams=False)
         self._how = Decoding(verify, max_record_bytes)
         self._means = Means(memory_budget, threads)
         self._cache = MemoryCache(cache_bytes)
@@ -250,8 +247,7 @@ class RecordSource(Sequence[bytes]):
         return self._dataset
 
     def __len__(self) -> int:
-        paged = self._dataset.paged
-        return int(self._dataset.record_starts[-1]) if paged is None else paged.records
+        return self._dataset.num_records or 0
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -337,11 +333,11 @@ class RecordSource(Sequence[bytes]):
         return True
 
     def _locate(self, numbers: Int64Array) -> _Places:
-        shards, firsts = self._dataset.shards_of(numbers)
+        shards, firsts = self._dataset.shards.shards_of(numbers)
         blocks, within, held = (np.zeros_like(numbers) for _ in range(3))
         spans = np.full((3, len(numbers)), UNKNOWN)
         wanted = np.unique(shards).tolist()
-        for shard, table in zip(wanted, self._dataset.tables(wanted), strict=True):
+        for shard, table in zip(wanted, self._dataset.shards.tables(wanted), strict=True):
             mine = shards == shard
             rest = numbers[mine] - firsts[mine]
             block = np.searchsorted(table.records, rest, side="right") - 1
@@ -365,8 +361,7 @@ class RecordSource(Sequence[bytes]):
         """A digest of the names and sizes of the files, as in a reader's state, and of what a
         manifest says is in them: another generation may have the same names and sizes."""
         source = ReaderOrder(self._dataset, (), streams=False).source
-        paged = self._dataset.paged
-        if paged is not None and not paged.small:
+        if self._dataset.shards.long:
             return source
         crcs = [self._dataset.shard(i).crc32c for i in range(len(self._dataset.shards))]
         return f"{source}-{zlib.crc32(repr(crcs).encode()):08x}" if any(crcs) else source

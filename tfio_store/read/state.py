@@ -42,7 +42,7 @@ _UNKNOWN = "?"
 def versions_text(dataset: Dataset) -> str:
     """The marks that `differing` compares: a digest of where the files lie, and a mark of each.
     Nothing of a long dataset, the list of which has CRCs of its own."""
-    if dataset.paged is not None and not dataset.paged.small:
+    if dataset.shards.long:
         return ""
     place = zlib.crc32(dataset.storage.backend.encode())
     shards = [dataset.shard(i) for i in range(len(dataset.shards))]
@@ -188,7 +188,7 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_versions(theirs: object, dataset: Dataset) -> None:
-    if len(dataset.shards) > MOST_NAMED and " e" in str(theirs) and dataset.paged is None:
+    if len(dataset.shards) > MOST_NAMED and " e" in str(theirs) and not dataset.shards.long:
         hold_versions(dataset)  # one number tells only whether all of them are the same
     found = differing(theirs, versions_text(dataset)) if isinstance(theirs, str) else None
     if found is None:

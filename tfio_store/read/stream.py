@@ -14,8 +14,8 @@ from typing_extensions import Buffer as BytesLike, TypeIs
 
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.index import BuiltIndex
-from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.errors import CorruptRecordError, ManifestError, Reason, TruncatedRecordError
+from tfio_store.dataset.model import Dataset, Shard, Shards
+from tfio_store.errors import ManifestError, Reason
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
 from tfio_store.read.spans import StreamPart
 from tfio_store.records.compression import (
@@ -27,6 +27,14 @@ from tfio_store.records.compression import (
     codec_name,
     detect,
 )
+from tfio_store.records.damage import (
+    CUT,
+    HEAD_BYTES,
+    LOOKS_LIKE,
+    damaged,
+    ends_before,
+    hint,
+)
 from tfio_store.records.framing import (
     HEADER_BYTES,
     Buffer,
@@ -36,7 +44,6 @@ from tfio_store.records.framing import (
     crc32c,
     frame_of,
 )
-from tfio_store.records.lookalike import HEAD_BYTES, LOOKS_LIKE, hint
 from tfio_store.records.recovery import (
     Gap,
     RecoveringDecoder,
@@ -151,12 +158,15 @@ class StreamReader:
         try:
             return next(pieces, None)
         except StreamError as error:
-            made = TruncatedRecordError if error.truncated else CorruptRecordError
-            kind = Reason.SHORT_STREAM if error.truncated else Reason.STREAM
-            reason, offset = str(error) + self._contradiction, self._frames.offset
+            made = damaged(
+                error.kind,
+                str(error) + self._contradiction,
+                path=self._shard.url,
+                offset=self._frames.offset,
+            )
             if self._contradiction:
-                kind = Reason.OTHER_FORMAT
-            raise made(reason, path=self._shard.url, offset=offset, kind=kind) from error
+                made.kind = Reason.OTHER_FORMAT
+            raise made from error
 
     def finish(self) -> Iterator[Located]:
         if not self.must_end:  # else nobody can tell whose records those of the last block are
@@ -182,14 +192,10 @@ class StreamReader:
             self._how.on_indexed(self._number, self._codec, built)
 
     def _end_early(self) -> None:
-        text = (
-            f"the file ends at byte {self._stored}, {self._missing} bytes before the end that its "
-            "listing or manifest says: it was cut, or replaced by a shorter one"
-        )
+        text = ends_before(self._stored, self._stored + self._missing) + CUT
         if self._how.skips is None:
-            raise TruncatedRecordError(
-                text, path=self._shard.url, offset=self._frames.offset, kind=Reason.SHORT_FILE
-            )
+            offset = self._frames.offset
+            raise damaged(Reason.SHORT_FILE, text, path=self._shard.url, offset=offset)
         region = SkippedRegion(
             self._shard.url, self._stored, self._missing, text, kind=Reason.SHORT_FILE
         )
@@ -347,7 +353,7 @@ class FileStream:
         name = getattr(file, "full_name", None) or getattr(file, "name", None)
         url = str(name) if name is not None else "<file object>"
         codec = compression if compression == "auto" else codec_name(compression)
-        self.dataset = Dataset((Shard(url, 0, codec),))
+        self.dataset = Dataset(Shards([Shard(url, 0, codec)]))
         self._stands = 0
         """How many bytes of the stream were read, or passed over."""
 

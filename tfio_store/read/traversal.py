@@ -94,7 +94,7 @@ class Shared:
     """The same for the epochs behind this one, if more is known of it by now."""
 
     def with_blocks(self, options: ReaderOptions) -> Dataset:
-        self.dataset = index_raw_shards(self.dataset, **options.limits._asdict())
+        self.dataset = index_raw_shards(self.dataset, options.limits)
         return self.dataset
 
     def others(self) -> Iterator[Shared]:

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.errors import Reason
+
 __all__ = ["Codec", "StreamError", "optional"]
 
 
@@ -20,7 +22,7 @@ class StreamError(Exception):
 
     def __init__(self, reason: str, *, truncated: bool = False) -> None:
         super().__init__(reason)
-        self.truncated = truncated
+        self.kind = Reason.SHORT_STREAM if truncated else Reason.STREAM
 
 
 def optional(module: str) -> Any:

@@ -20,9 +20,9 @@ from typing import Any
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.codec import Codec, StreamError
+from tfio_store.records.damage import HEAD_BYTES
 from tfio_store.records.deflate import Gzip, Zlib
 from tfio_store.records.framing import masked_crc32c
-from tfio_store.records.lookalike import HEAD_BYTES
 from tfio_store.records.zstd import Zstd
 
 __all__ = [

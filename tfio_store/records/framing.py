@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import (
-    CorruptRecordError,
     DataLossError,
     Reason,
     RecordTooLargeError,
-    TruncatedRecordError,
 )
 from tfio_store.records.compiled import load, running
-from tfio_store.records.lookalike import said_of
+from tfio_store.records.damage import damaged
 
 __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
@@ -227,9 +225,8 @@ class RecordDecoder:
             if self._filled:
                 reason = f"the data ends {self.need} or more bytes before the record does"
                 head = None if self._offset else memoryview(self._carried)[: self._filled]
-                kind, reason = said_of(Reason.TRUNCATED, reason, head)
-                self._error = TruncatedRecordError(
-                    reason, path=self._path, offset=self._offset, kind=kind
+                self._error = damaged(
+                    Reason.TRUNCATED, reason, path=self._path, offset=self._offset, head=head
                 )
                 raise self._error
 
@@ -276,10 +273,9 @@ class RecordDecoder:
             )
         elif found.fault:
             # at the very beginning, this may be no TFRecord file at all
-            fault = Reason(found.fault)
-            kind, reason = said_of(fault, fault.text, None if self._offset else view)
-            self._error = CorruptRecordError(
-                reason, path=self._path, offset=self._offset, kind=kind
+            head = None if self._offset else view
+            self._error = damaged(
+                Reason(found.fault), path=self._path, offset=self._offset, head=head
             )
         return found
 

@@ -11,6 +11,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason
 from tfio_store.records.codec import Codec
+from tfio_store.records.damage import said_of
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -21,7 +22,6 @@ from tfio_store.records.framing import (
     frame_of,
     scan,
 )
-from tfio_store.records.lookalike import said_of
 
 __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion", "joined"]
 

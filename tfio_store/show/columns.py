@@ -21,8 +21,8 @@ from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.media_types import visible
 from tfio_store.tables.infer import EMPTY_EXAMPLES
+from tfio_store.tables.media_types import visible
 
 if TYPE_CHECKING:
     from tfio_store.example import _example

@@ -15,7 +15,6 @@ from tfio_store.example.schema import Schema
 from tfio_store.show.features import facts_of_feature, said, shown_name
 from tfio_store.show.findings import findings_of
 from tfio_store.show.gallery import Candidate, spread
-from tfio_store.show.media_types import visible
 from tfio_store.show.model import (
     Facts,
     FeatureFacts,
@@ -28,6 +27,7 @@ from tfio_store.show.model import (
 )
 from tfio_store.show.sample import Sample
 from tfio_store.show.tally import RECORD
+from tfio_store.tables.media_types import visible
 
 __all__ = ["facts_of"]
 
@@ -173,10 +173,7 @@ def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 def _codec(dataset: Dataset, looked: dict[int, str | None]) -> str:
     """The codecs of files, the most frequent first. Files that were not looked at have none."""
-    if dataset.paged is not None:
-        found = Counter([dataset.shard(0).compression]) if len(dataset.shards) else Counter()
-    else:
-        found = Counter(looked.get(i, shard.compression) for i, shard in enumerate(dataset.shards))
+    found = Counter(looked.get(i, codec) for i, codec in enumerate(dataset.shards.codecs))
     names = ["none" if codec is None else codec for codec, _ in found.most_common()]
     known = [name for name in names if name != "auto"]
     return ", ".join(known) or ("none" if not names else "unknown")

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import ClassLabel, Feature, Image
 from tfio_store.show.columns import class_shown, is_pixels
-from tfio_store.show.media_types import is_audio, is_image, shown_value, visible
 from tfio_store.show.model import FeatureFacts, Histogram, Top
 from tfio_store.show.tally import FeatureTally
 from tfio_store.tables.held_numbers import Held, quantiles
+from tfio_store.tables.media_types import is_audio, is_image, shown_value, visible
 
 __all__ = ["facts_of_feature", "role_of", "said", "shown_name"]
 

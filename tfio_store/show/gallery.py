@@ -24,7 +24,9 @@ from tfio_store.show.columns import (
     name_of,
     raw_numbers,
 )
-from tfio_store.show.media_types import (
+from tfio_store.show.tally import RECORD
+from tfio_store.show.thumbnails import Look, look_at, look_at_pixels, pixel_shape
+from tfio_store.tables.media_types import (
     MOST_LETTERS,
     excerpt,
     is_audio,
@@ -32,8 +34,6 @@ from tfio_store.show.media_types import (
     media_type,
     shown_value,
 )
-from tfio_store.show.tally import RECORD
-from tfio_store.show.thumbnails import Look, look_at, look_at_pixels, pixel_shape
 
 __all__ = ["Candidate", "Gallery", "single_values", "spread"]
 

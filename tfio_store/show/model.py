@@ -42,7 +42,6 @@ __all__ = [
     "shard_bars",
     "shard_sizes",
     "size",
-    "stored_bytes",
 ]
 
 
@@ -371,23 +370,13 @@ class ShardSizes:
         return ordered
 
 
-def stored_bytes(dataset: Dataset) -> Int64Array:
-    """Of each shard; of a part of a shard, that part's."""
-    if dataset.paged is None:
-        return np.array([shard.part_nbytes for shard in dataset.shards], np.int64)
-    (nbytes,) = dataset.paged.columns("nbytes")
-    return nbytes
-
-
 def shard_sizes(dataset: Dataset, counted: dict[int, int]) -> ShardSizes:
     """From the list of shards. ``counted``: records of shards that were read whole."""
-    if dataset.paged is not None:
-        return ShardSizes(*dataset.paged.columns("nbytes", "records"))
-    records = [
-        counted.get(i, -1) if shard.records is None else shard.records
-        for i, shard in enumerate(dataset.shards)
-    ]
-    return ShardSizes(stored_bytes(dataset), np.array(records, np.int64))
+    sizes = ShardSizes(*dataset.shards.columns("nbytes", "records"))
+    for shard, records in counted.items():
+        if sizes.records[shard] < 0:
+            sizes.records[shard] = records
+    return sizes
 
 
 def shard_bars(dataset: Dataset, sizes: ShardSizes) -> tuple[ShardBar, ...]:

@@ -26,7 +26,7 @@ from tfio_store.records.framing import (
     RecordBatch,
 )
 from tfio_store.show.gallery import Gallery
-from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted, stored_bytes
+from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import Plan, chosen
 from tfio_store.show.tally import MOST_NAMES, Tallies
@@ -404,10 +404,8 @@ class _Counts:
     shard before has."""
 
     def __init__(self, dataset: Dataset, whole: dict[int, int]) -> None:
-        self._dataset = dataset
+        (self._records,) = dataset.shards.columns("records")
         self._whole = whole
-        self._firsts: list[int] = [0]
-        """The number of the first record of the first shards, as far as it is known."""
 
     def of(self, piece: Piece) -> Int64Array:
         first = self._first(piece.shard)
@@ -418,27 +416,16 @@ class _Counts:
         )
 
     def _first(self, shard: int) -> int:
-        if self._dataset.paged is not None:
-            return self._dataset.paged.first_of("records", shard)
-        while len(self._firsts) <= shard:
-            number = len(self._firsts) - 1
-            known = self._dataset.shards[number].records
-            known = self._whole.get(number) if known is None else known
-            if known is None:
-                return -1
-            self._firsts.append(self._firsts[-1] + known)
-        return self._firsts[shard]
+        for number, count in self._whole.items():
+            if self._records[number] < 0:
+                self._records[number] = count
+        before = self._records[:shard]
+        return -1 if (before < 0).any() else int(before.sum())
 
 
 def _bytes_before(dataset: Dataset) -> tuple[Int64Array, int]:
     """The stored bytes of all shards before each, less those before a part of a shard; and of
     all."""
-    nbytes = stored_bytes(dataset)
-    before = np.cumsum(nbytes) - nbytes
-    if dataset.paged is None:
-        skipped = [
-            0 if shard.blocks is None or not len(shard.blocks) else int(shard.blocks.offsets[0])
-            for shard in dataset.shards
-        ]
-        before -= np.array(skipped, np.int64)
+    (nbytes,) = dataset.shards.columns("nbytes")
+    before = np.cumsum(nbytes) - nbytes - dataset.shards.begins()
     return before, int(nbytes.sum())

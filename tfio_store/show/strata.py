@@ -7,7 +7,7 @@ from their beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.records.arrays import Int64Array
-from tfio_store.show.model import counted, number, stored_bytes
+from tfio_store.show.model import counted, number
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
@@ -92,7 +92,7 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
         return _all(dataset)
     nbytes, known, of_blocks = _sizes(dataset)
     if of_blocks is not None and of_blocks <= blocks:
-        return _thinned(_every_block(dataset), of_blocks, None)
+        return _thinned(_every_block(dataset, range(len(nbytes))), of_blocks, None)
     ends = np.cumsum(nbytes)
     total = int(ends[-1]) if len(ends) else 0
     if not total:
@@ -121,18 +121,12 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
 def _sizes(dataset: Dataset) -> tuple[Int64Array, npt.NDArray[np.bool_], int | None]:
     """Each shard's stored bytes, and whether its blocks are known; and how many blocks there
     are in all, if that is."""
-    nbytes = stored_bytes(dataset)
-    if dataset.paged is not None:
-        return nbytes, np.ones(len(nbytes), bool), dataset.paged.blocks
-    shards = dataset.shards
-    known = np.array([shard.blocks is not None for shard in shards], bool)
-    counts = [len(shard.blocks) for shard in shards if shard.blocks is not None]
-    return nbytes, known, sum(counts) if known.all() else None
+    nbytes, blocks = dataset.shards.columns("nbytes", "blocks")
+    return nbytes, blocks >= 0, dataset.shards.blocks
 
 
-def _every_block(dataset: Dataset) -> Iterator[BlockPick]:
-    numbers = range(len(dataset.shards))
-    for shard, table in zip(numbers, dataset.tables(numbers), strict=True):
+def _every_block(dataset: Dataset, shards: Sequence[int]) -> Iterator[BlockPick]:
+    for shard, table in zip(shards, dataset.shards.tables(shards), strict=True):
         for block in range(len(table)):
             yield BlockPick(shard, dataset.block(shard, block), int(table.records[block]))
 
@@ -143,7 +137,7 @@ def _blocks_at(
     """The blocks that hold these bytes of these shards, by shard and number."""
     found = {}
     wanted = np.unique(shards).tolist()
-    for shard, table in zip(wanted, dataset.tables(wanted), strict=True):
+    for shard, table in zip(wanted, dataset.shards.tables(wanted), strict=True):
         if not len(table):
             continue
         places = within[shards == shard] + int(table.offsets[0])
@@ -262,20 +256,13 @@ class _Loose:
 
 def _all(dataset: Dataset) -> Plan:
     """Everything: files without an index from beginning to end."""
-    paged = dataset.paged
-    if paged is not None:
-        return Plan(_every_block(dataset), paged.blocks, paged.blocks, False)
-    plan = Plan((), 0, 0, False)
+    count = dataset.shards.blocks
+    if count is not None:
+        return Plan(_every_block(dataset, range(len(dataset.shards))), count, count, False)
     picks: list[Pick] = []
     for shard, each in enumerate(dataset.shards):
         if each.blocks is None:
             picks.append(FilePick(shard, each.compression, each.nbytes, None))
-            plan.of_blocks = None
-            continue
-        for block in range(len(each.blocks)):
-            first = int(each.blocks.records[block])
-            picks.append(BlockPick(shard, dataset.block(shard, block), first))
-    plan.picks, plan.count = picks, len(picks)
-    if plan.of_blocks is not None:
-        plan.of_blocks = len(picks)
-    return plan
+        else:
+            picks += _every_block(dataset, [shard])
+    return Plan(picks, len(picks), None, False)

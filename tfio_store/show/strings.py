@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from tfio_store.show.media_types import is_text, media_type
 from tfio_store.tables.held_numbers import Budget, Held
+from tfio_store.tables.media_types import is_text, media_type
 
 __all__ = ["Issue", "Strings"]
 

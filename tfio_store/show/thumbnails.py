@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
 from tfio_store.show.columns import is_pixels
-from tfio_store.show.media_types import image_size, is_image, media_type, visible
+from tfio_store.tables.media_types import image_size, is_image, media_type, visible
 
 __all__ = ["Look", "look_at", "look_at_pixels", "pixel_shape", "png_of"]
 

@@ -25,7 +25,7 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
 from tfio_store.storage.store import OutputFile
 from tfio_store.tables.formats.array_files import ImageFolder, check_columns, read_arrays
-from tfio_store.tables.formats.file_names import (
+from tfio_store.tables.formats.source_file import (
     TABLES,
     TFRECORD,
     check_delimiter,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import indexed_shard
-from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard, Shards
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
@@ -124,7 +124,7 @@ def counted(
 def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
     """A file with its records counted: by its headers if it is raw."""
     budget = MEMORY_BUDGET // _FILES_AT_ONCE
-    shard = indexed_shard(dataset, index, budget=budget, max_record_bytes=max_record_bytes)
+    shard = indexed_shard(dataset, index, Limits(budget, max_record_bytes))
     if shard.records is not None:
         return shard
     return shard.known(records=_read_through(dataset, index, budget, max_record_bytes))
@@ -132,7 +132,7 @@ def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
 
 def _read_through(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> int:
     """The records of a compressed stream."""
-    alone = replace(dataset, shards=(dataset.shards[index],))
+    alone = replace(dataset, shards=Shards([dataset.shards[index]]))
     with RecordReader.of(
         alone, verify=False, memory_budget=budget, max_record_bytes=max_record_bytes
     ) as reader:

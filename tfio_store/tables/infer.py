@@ -10,7 +10,7 @@ from itertools import chain, islice
 from os import PathLike
 from typing import Any, TypeGuard, cast
 
-from tfio_store.dataset.model import Dataset, Told
+from tfio_store.dataset.model import Dataset, Shards, Told
 from tfio_store.dataset.source import Source, of_source
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError, not_an_example
@@ -309,8 +309,7 @@ def infer_schema(
             return known
         if full:
             return schema_of_source(reader.batches(), source, storage)
-        is_long = dataset.paged is not None and not dataset.paged.small
-        if is_long or len(dataset.shards) < 2:
+        if dataset.shards.long or len(dataset.shards) < 2:
             return schema_of_source([list(islice(reader, sample))], source, storage)
     return _Sample(dataset, max_record_bytes).schema(sample, source, storage)
 
@@ -367,7 +366,7 @@ class _Sample:
 
     def _first(self, number: int, wanted: int) -> list[bytes]:
         shard = self.dataset.shard(number)
-        one = replace(self.dataset, shards=(shard,))
+        one = replace(self.dataset, shards=Shards([shard]))
         with RecordReader.of(
             one, memory_budget=_READ_AHEAD, max_record_bytes=self.max_record_bytes
         ) as reader:

@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from tfio_store.dataset.checks import check_from_1
 from tfio_store.dataset.inflate.index import with_checkpoints
+from tfio_store.dataset.listed_shards import ListedShards, Places
 from tfio_store.dataset.model import (
     MEMORY_BUDGET,
     Dataset,
     DatasetPart,
     Limits,
-    ListedShards,
     Shard,
+    Shards,
     Told,
     common_told,
 )
-from tfio_store.dataset.paged_shards import PagedShards, Places
-from tfio_store.dataset.shards import cut_shard, pack_shards, unpack_shards
+from tfio_store.dataset.shards import cut_shard
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
@@ -37,6 +37,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by
+from tfio_store.tables.packed_shards import pack_shards, unpack_shards
 from tfio_store.tables.read_table import arrow_types, rows_maker, table_batches
 
 __all__ = ["Partition", "partitions", "row_batches"]
@@ -94,9 +95,9 @@ def partitions(
     opened = open_dataset(source, storage, compression=compression)
     dataset = with_checkpoints(opened, whatever_name=True)
     told = (common_told(dataset.told),) if dataset.told else ()
-    found: Iterable[tuple[Sequence[Shard], int | None]]
-    if dataset.paged is not None and not dataset.paged.small:
-        found = long_parts(cast(ListedShards, dataset.shards), target_bytes, num_partitions)
+    found: Iterable[tuple[Shards, int | None]]
+    if isinstance(dataset.shards, ListedShards) and dataset.shards.long:
+        found = long_parts(dataset.shards, target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)
     return [
@@ -414,9 +415,7 @@ class _Units:
         self._starts = np.cumsum([0, *map(len, sizes)])
         self._records = list(_running(self._shards))
 
-    def parts(
-        self, target_bytes: int, count: int | None
-    ) -> Iterator[tuple[tuple[Shard, ...], int | None]]:
+    def parts(self, target_bytes: int, count: int | None) -> Iterator[tuple[Shards, int | None]]:
         """The shards of each partition, and the number of its first record."""
         runs = self._runs(target_bytes) if count is None else self._cut(0, len(self._nbytes), count)
         for start, stop in runs:
@@ -443,7 +442,7 @@ class _Units:
         cuts = runs_of(self._nbytes[begin:end], count) + begin if count else np.zeros(0, np.int64)
         yield from pairwise(cuts.tolist())
 
-    def _between(self, start: int, stop: int) -> tuple[tuple[Shard, ...], int | None]:
+    def _between(self, start: int, stop: int) -> tuple[Shards, int | None]:
         """The shards of units ``start:stop``, and the number of the first record there."""
         begin = int(np.searchsorted(self._starts, start, side="right")) - 1
         end = int(np.searchsorted(self._starts, stop))
@@ -455,7 +454,7 @@ class _Units:
             if i == begin and before is not None and shard.blocks is not None:
                 before += int(shard.blocks.records[start - first])
             found += [part] if part is not None else []
-        return tuple(found), before
+        return Shards(found), before
 
 
 def _sizes(shard: Shard) -> Int64Array:
@@ -520,15 +519,14 @@ def long_parts(
 
     All pages of the list are read, once. Blocks of one shard are taken for equally long.
     """
-    paged = shards.paged
-    nbytes, records, blocks = paged.columns("nbytes", "records", "blocks")
+    nbytes, records, blocks = shards.columns("nbytes", "records", "blocks")
     total = int(blocks.sum())
     wanted = math.ceil(int(nbytes.sum()) / target_bytes) if count is None else count
     parts = min(wanted, total)
     if not parts:
         return
     cuts = in_turn(_cuts(nbytes, blocks, parts), total)
-    for places in _places(paged, cuts, nbytes, records, blocks):
+    for places in _places(shards, cuts, nbytes, records, blocks):
         if places.records[0] < places.records[1]:
             yield shards.part_at(places), places.records[0]
 
@@ -547,7 +545,7 @@ def _cuts(nbytes: Int64Array, blocks: Int64Array, parts: int) -> Int64Array:
 
 
 def _places(
-    paged: PagedShards,
+    shards: ListedShards,
     cuts: Int64Array,
     nbytes: Int64Array,
     records: Int64Array,
@@ -561,7 +559,7 @@ def _places(
     record = (np.cumsum(records) - records)[first]
     byte = (bytes_end - nbytes)[first]
     split = np.unique(first[inside > 0]).tolist()
-    for shard, table in zip(split, paged.tables(split), strict=True):
+    for shard, table in zip(split, shards.tables(split), strict=True):
         mine = slice(*np.searchsorted(first, [shard, shard + 1]))
         record[mine] += table.records[inside[mine]]
         byte[mine] += table.offsets[inside[mine]] - table.offsets[0]

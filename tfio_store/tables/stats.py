@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,12 +20,13 @@ from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.ragged import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.damage import looks_like
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.records.lookalike import looks_like
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.held_numbers import Budget, Held, quantiles
+from tfio_store.tables.media_types import image_size, is_image, is_text, media_type
 from tfio_store.tables.rows import LITTLE, slices_of
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
@@ -195,33 +194,18 @@ def _guess(tally: FeatureTally) -> str:
     distinct = len(tally.distinct) if tally.distinct is not None else 0
     if 0 < distinct <= _MOST_CLASSES and 2 * distinct <= tally.values:
         return f"{distinct} classes" if distinct > 1 else "one value"
-    return "text" if tally.examples and all(map(_is_text, tally.examples)) else ""
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return False
-    return all(letter.isprintable() or letter.isspace() for letter in text)
+    return "text" if tally.examples and all(map(is_text, tally.examples)) else ""
 
 
 def _image(values: list[bytes]) -> str:
-    """As "JPEG 640x480"; "" if one is no image, or Pillow is not installed."""
-    try:
-        from PIL import Image
-    except ImportError:
+    """As "JPEG 640x480"; "" if one is no image."""
+    kinds = {media_type(value) for value in values}
+    if not all(map(is_image, kinds)):
         return ""
-    kinds, sizes = set(), set()
-    for value in values:
-        with contextlib.suppress(Exception):  # whatever Pillow says of bytes that are no image
-            with Image.open(io.BytesIO(value)) as image:  # which reads the header only
-                kinds.add(str(image.format))
-                sizes.add(image.size)
-            continue
-        return ""
-    kind = "/".join(sorted(kinds))
-    return f"{kind} {'x'.join(map(str, sizes.pop()))}" if len(sizes) == 1 else f"{kind} images"
+    kind = "/".join(sorted(str(name).removeprefix("image/").upper() for name in kinds))
+    sizes = {image_size(value) for value in values}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return f"{kind} images" if size is None else f"{kind} {size[0]}x{size[1]}"
 
 
 # In how many records each feature is.

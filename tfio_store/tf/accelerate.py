@@ -311,17 +311,17 @@ def _planned(
         return None
     if (reached := _Reached.of(names)) is None:
         return None
-    options, source = reached.options(), None
+    options, source = replace(reached.options(), parallel_reads=reads), None
     with contextlib.suppress(*_UNREADABLE):
-        source = Source.open(names, codec, reached.storage, options, reads)
+        source = Source.open(names, codec, reached.storage, options)
     if source is None or not source.is_as_named:
-        return _told_when_read(names, codec, options, reads) if reached.by_us else None
+        return _told_when_read(names, codec, options) if reached.by_us else None
 
     def native() -> Any:  # only if nothing is fused: it is four datasets
         if reached.by_us:
             with contextlib.suppress(*_UNREADABLE):
                 return source.prepare()()[0]
-            return _told_when_read(names, codec, options, reads)
+            return _told_when_read(names, codec, options)
         before, _patch.native = _patch.native, True
         try:
             given = [os.fsencode(each) for each in names]
@@ -333,10 +333,10 @@ def _planned(
     return _PlannedReader(Plan(source), native, spec, told="TFRecordDataset (TensorFlow's)")
 
 
-def _told_when_read(names: list[str], codec: Any, options: Options, reads: int | None) -> Any:
+def _told_when_read(names: list[str], codec: Any, options: Options) -> Any:
     """Files that only we can reach, and something is wrong: whoever reads them gets the storage's
     error in TensorFlow's words. TensorFlow would say that it does not know their scheme."""
-    return _OneReader(Source(names, codec, options, reads, [*names], None).prepare()()[0])
+    return _OneReader(Source(names, codec, options, [*names], None).prepare()()[0])
 
 
 def _is_count(value: Any) -> bool:

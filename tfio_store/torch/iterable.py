@@ -197,7 +197,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         # walks files that need it, here and not in each worker
         counted = self._share(0, 0, 1).num_records is not None
         sources = datasets_of(reader) if isinstance(reader, Mixture) else [reader.dataset]
-        long = any(one.paged is not None and not one.paged.small for one in sources)
+        long = any(one.shards.long for one in sources)
         self._splits = shuffle and counted and not long
 
     def _set_up(

@@ -486,7 +486,7 @@ class Attempt:
         if found:
             return Publish(len(old.shards), keep=keep)
         # of a long list, all shards would be copied for the sake of a few new ones
-        return Publish(keep=keep) if globbed and listing_of(old).pages.small else None
+        return Publish(keep=keep) if globbed and listing_of(old).small else None
 
     def _plain_generation(self, base: FoundManifest | None) -> str | None:
         """This generation, if its shards can get names without a tag: if it is the first, and

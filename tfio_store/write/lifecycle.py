@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Buffer as BytesLike, Self
 
-from tfio_store.dataset.inside import check_hides_nothing, look_inside
+from tfio_store.dataset.folder import check_hides_nothing, look_inside
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage.store import early

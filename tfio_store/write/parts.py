@@ -17,7 +17,6 @@ from tfio_store.dataset.block_tables import encode_table
 from tfio_store.dataset.container import HEADER_BYTES, container, section_crc
 from tfio_store.dataset.folder import Root
 from tfio_store.dataset.manifest import listing_of
-from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.pages import Pages, is_small
 from tfio_store.dataset.shard_page import (
     PAGE_SHARDS,
@@ -64,14 +63,12 @@ class Parts(NamedTuple):
     put: list[str]
 
 
-def put_parts(
-    place: Place, manifest: DatasetManifest, kept: PagedShards | None, *, plain: bool
-) -> Parts:
+def put_parts(place: Place, manifest: DatasetManifest, kept: Pages | None, *, plain: bool) -> Parts:
     """Put the index of the ``kept`` shards and those of ``manifest`` behind them.
 
     ``plain``: whether it may have the plain name.
     """
-    old = Pages((), None, raw=True) if kept is None else kept.pages
+    old = Pages((), None, raw=True) if kept is None else kept
     new = manifest.shards
     output = _Index(place, old.totals.shards + len(new), plain=plain)
     again = 0 if old.small else len(old.refs)
@@ -91,7 +88,7 @@ def renamed(
 ) -> DatasetManifest:
     """The manifest with other names for some of its shards, of number ``first`` or more: the pages
     from ``first`` on are put again, and their tables too, unless these are many."""
-    old = listing_of(manifest).pages
+    old = listing_of(manifest)
     output = _Index(place, old.totals.shards, plain=False)
     ends = list(accumulate(ref.totals.shards for ref in old.refs))
     kept = 0 if old.small else bisect_right(ends, first)
@@ -197,11 +194,11 @@ class _Index:
         self._last = index, data
         self._tables, self._pages, self._at = [], [], HEADER_BYTES
 
-    def held(self, pages: Pages) -> PagedShards:
-        """The shards of these pages. A small index is at hand, and is not read again."""
+    def held(self, pages: Pages) -> Pages:
+        """These pages. A small index is at hand, and is not read again."""
         if pages.small and self._last is not None:
             pages.hold(*self._last)
-        return PagedShards(pages)
+        return pages
 
 
 def _totals(page: Sequence[Listed]) -> PageTotals:

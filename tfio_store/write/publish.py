@@ -227,7 +227,7 @@ class _Publication:
     def _waits(self, present: dict[str, ObjectInfo]) -> bool:
         """Whether patterns would find files beside the new shards."""
         known = patterns(self.names, [self.manifest.shard_template])
-        named = {one.shard.name for one in listing_of(self.manifest).all_listed()}
+        named = {one.shard.name for one in listing_of(self.manifest).rows()}
         wanted = {self.coming[shard.name]: shard for shard in self._hidden()}
 
         def is_another(name: str) -> bool:
@@ -280,7 +280,7 @@ class _Publication:
         parts = tuple(map(Fingerprint, sorted(self.manifest.parts() - whole.parts())))
         now = time.time()
         # who has opened it has read all of a small index
-        until = now if listing_of(self.manifest).pages.small else now + self.todo.keep
+        until = now if listing_of(self.manifest).small else now + self.todo.keep
         replaced = (*whole.replaced, *([Replaced(until, parts)] if parts else ()))
         whole, doomed = replace(whole, publish=None, replaced=replaced).without_expired(
             max(now, self.now)

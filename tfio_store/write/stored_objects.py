@@ -261,7 +261,7 @@ def replaced_by(
     known = patterns(names, [old.shard_template])
     stays = new.names()
     try:
-        shards = tuple(one.shard for one in listing_of(old).all_listed())
+        shards = tuple(one.shard for one in listing_of(old).rows())
     except (ManifestError, FileNotFoundError) as error:
         warn(
             f"what is overwritten cannot be listed ({error}): its shards stay; tfio_store.clean "

@@ -68,11 +68,6 @@ size_t op_type_size(TF_DataType type);
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
-/* Those of all ops that read files: op_settings. */
-#define SETTINGS_ATTRIBUTES                                                                        \
-    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
-        "partial: bool = false", "max_record_bytes: int = 1073741824"
-
 /* A kernel's state, as TF_NewKernelBuilder wants it; NULL and a failed construction if they make no
  * sense. */
 void *op_settings_new(TF_OpKernelConstruction *context);

@@ -10,11 +10,10 @@ typedef enum { NEW, BEGINNING, BEGUN, LOADING, LOADED, FAILED } lent_state;
 
 struct op_lent {
     uint64_t hash; /* of what follows, which tells one block from another */
-    char *url, *version, *options;
+    char *url, *version;
     int64_t start, stop;
     op_sums sums;
-    bool verify, skip_corrupt;
-    uint64_t max_record_bytes;
+    op_settings settings; /* with an `options` of its own */
 
     lent_state state;
     void *fetch; /* BEGUN: on its way in Python */
@@ -70,14 +69,11 @@ typedef struct {
 
 static bool is_same(const op_lent *known, const lent_wish *wish) {
     const op_block *block = wish->block;
-    const op_settings *settings = block->settings;
     return known->hash == wish->hash && known->start == block->start &&
            known->stop == block->stop && known->sums.before == block->sums.before &&
-           known->sums.behind == block->sums.behind && known->verify == settings->verify &&
-           known->max_record_bytes == settings->max_record_bytes &&
-           known->skip_corrupt == settings->skip_corrupt && strcmp(known->url, block->url) == 0 &&
+           known->sums.behind == block->sums.behind && strcmp(known->url, block->url) == 0 &&
            strcmp(known->version, block->version) == 0 &&
-           strcmp(known->options, settings->options) == 0;
+           op_settings_same(&known->settings, block->settings);
 }
 
 static lent_wish wish_of(const op_block *block) { return (lent_wish){block, hash_of(block)}; }
@@ -123,7 +119,7 @@ static void free_blocks(op_lent *unused) {
         op_part_release(&unused->found); /* enters Python, as that did */
         free(unused->url);
         free(unused->version);
-        free(unused->options);
+        free(unused->settings.options);
         free(unused);
         unused = next;
     }
@@ -148,24 +144,21 @@ static op_lent *find(const lent_wish *wish, op_lent **unused) {
 
 static op_lent *add(const lent_wish *wish, op_lent **unused) {
     const op_block *block = wish->block;
-    const op_settings *settings = block->settings;
     op_lent *added = calloc(1, sizeof *added);
     if (added == NULL) return NULL;
     added->hash = wish->hash;
     added->url = strdup(block->url);
     added->version = strdup(block->version);
-    added->options = strdup(settings->options);
+    added->settings = *block->settings;
+    added->settings.options = strdup(block->settings->options);
     added->start = block->start;
     added->stop = block->stop;
     added->sums = block->sums;
-    added->verify = settings->verify;
-    added->skip_corrupt = settings->skip_corrupt;
-    added->max_record_bytes = settings->max_record_bytes;
     added->left = block->records;
     added->nbytes = (size_t)(block->raw_stop - block->raw_start);
     added->used = now();
     added->refs = 1;
-    if (added->url == NULL || added->version == NULL || added->options == NULL) {
+    if (added->url == NULL || added->version == NULL || added->settings.options == NULL) {
         free_blocks(added);
         return NULL;
     }

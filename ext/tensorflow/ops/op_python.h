@@ -1,6 +1,6 @@
 /* What the ops ask of Python, on one page. They read raw local files by themselves. For everything else
  * they call the functions of `op_python`. _ops.pxi declares the same as this page. It hands the two
- * messages on as a BlockRequest or a StreamRequest of tfio_store/tf/dataset/requests.py, and
+ * messages on as a BlockRequest or a StreamRequest of tfio_store/tf/dataset/options.py, and
  * tfio_store/tf/dataset/runtime.py answers them.
  *
  * Any thread may call these functions, without the GIL. TensorFlow can't interrupt a call of an op: who
@@ -14,7 +14,11 @@
 
 enum { MAX_NAME = 4096, MAX_CODEC = 16, MAX_VERSION = 1024 };
 
-/* How files are reached and read: the attributes of the ops. */
+/* How files are reached and read: the attributes of all ops that read files. op_call.c reads them. */
+#define SETTINGS_ATTRIBUTES                                                                        \
+    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
+        "partial: bool = false", "max_record_bytes: int = 1073741824"
+
 typedef struct {
     char *options; /* JSON: storage options and the like, for Python's eyes */
     bool verify;
@@ -22,6 +26,9 @@ typedef struct {
     bool partial; /* good records before damage are handed out, and the damage beside them */
     uint64_t max_record_bytes;
 } op_settings;
+
+/* Whether both read the same of a block. What is partial says only what is done with that. */
+bool op_settings_same(const op_settings *one, const op_settings *other);
 
 /* These bytes of one block. */
 typedef struct {

@@ -12,7 +12,7 @@ from tfio_store.cli import output
 from tfio_store.cli.failures import printable
 from tfio_store.cli.options import Session, Source, common, examples, max_record_bytes, urls
 from tfio_store.cli.streams import opened_source
-from tfio_store.show.media_types import image_size, is_image, media_type
+from tfio_store.tables.media_types import image_size, is_image, media_type
 
 if TYPE_CHECKING:
     from tfio_store.records.framing import RecordBatch

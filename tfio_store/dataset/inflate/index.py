@@ -52,7 +52,7 @@ from tfio_store.dataset.inflate.checkpoints import (
     check_seed,
     inflate_from,
 )
-from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.model import Block, Dataset, Shard, Shards
 from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
 from tfio_store.records.arrays import Int64Array
@@ -218,12 +218,10 @@ def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Datase
     """The dataset, with the blocks of those streams that have an index. One is looked for where a
     file's compression or its name says that it may have one, or where there is a folder for
     indexes; or ``whatever_name`` it has."""
-    if dataset.paged is not None:
-        return dataset
     asked = [
         (i, shard)
-        for i, shard in enumerate(dataset.shards)
-        if _may_have(dataset, shard, whatever_name)
+        for i in dataset.shards.without_blocks()
+        if _may_have(dataset, shard := dataset.shards[i], whatever_name)
     ]
     if not asked:
         return dataset
@@ -235,7 +233,7 @@ def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Datase
     at_once = LOOKS_AT_ONCE if any("://" in shard.url for _, shard in asked) else 1
     found = mapped(find, [shard for _, shard in asked], at_once)
     indexed = {i: shard for (i, _), shard in zip(asked, found, strict=True) if shard is not None}
-    return dataset.with_shards(indexed) if indexed else dataset
+    return dataset.with_shards(indexed)
 
 
 def checkpointed(dataset: Dataset, shard: Shard, *, sound: bool = False) -> Shard:
@@ -404,7 +402,7 @@ def index_damage(dataset: Dataset, shard: Shard) -> str | None:
 def _check_last(dataset: Dataset, shard: Shard) -> None:
     """CheckpointError if the file goes on behind its last block."""
     assert shard.blocks is not None
-    block = Dataset((shard,), dataset.storage).block(0, len(shard.blocks) - 1)
+    block = Dataset(Shards([shard]), dataset.storage).block(0, len(shard.blocks) - 1)
     store, path = dataset.storage.open(shard.address)
     data = store.read(path, block.start, block.stop, etag=shard.version).result()
     assert block.restart is not None
@@ -423,7 +421,7 @@ def save_index(dataset: Dataset, index: int, built: BuiltIndex) -> Shard:
     it.
     """
     shard = dataset.shards[index]
-    outside = Dataset((), for_writing(dataset.storage))
+    outside = Dataset(Shards(), for_writing(dataset.storage))
     found = _found(dataset, shard, _Listed(), sound=True)
     if found is not None:
         return found

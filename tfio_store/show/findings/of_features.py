@@ -14,11 +14,11 @@ from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.show.columns import class_shown
 from tfio_store.show.features import role_of, said, shown_name
 from tfio_store.show.gallery import Candidate
-from tfio_store.show.media_types import shown_value
 from tfio_store.show.model import Finding, Level, counted, number, percent
 from tfio_store.show.sample import Sample
 from tfio_store.show.strings import Issue
 from tfio_store.show.tally import FeatureTally
+from tfio_store.tables.media_types import shown_value
 
 __all__ = ["class_findings", "feature_findings", "media_findings", "string_findings"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tfio_store.errors import Reason
-from tfio_store.show.media_types import visible
 from tfio_store.show.model import MANY, Damage, Finding, ShardSizes, counted, number, percent, size
 from tfio_store.show.sample import Sample
 from tfio_store.storage.redaction import redacted
+from tfio_store.tables.media_types import visible
 
 __all__ = ["file_findings", "record_findings"]
 

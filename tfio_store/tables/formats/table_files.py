@@ -18,9 +18,8 @@ from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.array_files import check_columns
-from tfio_store.tables.formats.file_names import usual_delimiter
 from tfio_store.tables.formats.json_lines import as_whole, check_range
-from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked
+from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked, usual_delimiter
 from tfio_store.tables.texts import from_iso
 
 __all__ = ["read_tables", "write_tables"]

@@ -142,7 +142,7 @@ def _batches(reader: BlockReader, numbers: tf.data.Dataset, options: Options) ->
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
     if raw_local(dataset) is not None:
         try:
-            return exact_batch_spans(dataset, batch_size, **options.limits._asdict())
+            return exact_batch_spans(dataset, batch_size, options.limits)
         except (DataLossError, RecordTooLargeError):
             if not dataset.has_blocks:
                 raise
@@ -153,9 +153,10 @@ def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
 # Files in turns, as TensorFlow's ``num_parallel_reads`` reads them.
 
 
-def takes_turns(dataset: Dataset, options: Options, parallel_reads: Any) -> bool:
+def takes_turns(dataset: Dataset, options: Options) -> bool:
     """Whether the ops read these files in turns: all counts hold, and memory has room for a block
     of each file that is read at once."""
+    parallel_reads: Any = options.parallel_reads
     if not isinstance(parallel_reads, int) or parallel_reads < 1 or not dataset.has_blocks:
         return False
     if options.shuffle is not False or options.settings.skip_corrupt or ops.bridge() != "native":
@@ -165,11 +166,10 @@ def takes_turns(dataset: Dataset, options: Options, parallel_reads: Any) -> bool
     return min(parallel_reads, len(tables)) * largest <= options.memory_budget // 4
 
 
-def turns_dataset(
-    dataset: Dataset, options: Options, parallel_reads: int
-) -> tuple[tf.data.Dataset, int]:
+def turns_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Dataset, int]:
     """Records (or batches, or parsed batches) of files in turns, and how many there are."""
     count, index = options.shard or (1, 0)
+    parallel_reads = options.parallel_reads or 1
     options = replace(options, shard=None)
     blocks = block_spans(dataset)
     per_block = max(1, int(blocks.records.sum()) // max(1, blocks.count))

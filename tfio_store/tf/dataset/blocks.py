@@ -124,20 +124,18 @@ _IN_FLIGHT_MOST = 4096
 _WINDOWS = 3
 
 
-def block_dataset(
-    dataset: Dataset, options: Options, parallel_reads: int | None
-) -> tuple[tf.data.Dataset, int | None]:
+def block_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Dataset, int | None]:
     """Records (or batches, or parsed batches) of a dataset whose blocks are all known; and their
     number."""
     coarse = options.shuffle is False and options.shard is None
     spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
     reader = BlockReader(dataset, spans, options, window=math.ceil(mixed_blocks(spans, options)))
     count = element_count(spans, options)
-    if parallel_reads is None:
+    if options.parallel_reads is None:
         seeds = None if options.shuffle is False else stages.seeds(options)
         numbers = stages.in_order(stages.numbers(reader.count, options), reader.window)
         return of_parts(reader.read(numbers, seeds), reader.versions, options), count
-    records = _files_in_turns(reader, spans, options, parallel_reads)
+    records = _files_in_turns(reader, spans, options)
     return finish(records, options, single=True), None if options.shard else count
 
 
@@ -150,9 +148,7 @@ def of_parts(runs: tf.data.Dataset, versions: tf.Tensor, options: Options) -> tf
     return parsed(batches, options)
 
 
-def _files_in_turns(
-    reader: BlockReader, spans: Spans, options: Options, parallel_reads: int
-) -> tf.data.Dataset:
+def _files_in_turns(reader: BlockReader, spans: Spans, options: Options) -> tf.data.Dataset:
     starts = tf.constant(spans.shard_starts)
     shuffled = options.shuffle is not False
 
@@ -171,20 +167,19 @@ def _files_in_turns(
     chosen = tf.data.Dataset.zip((shards, stages.seeds(options)))
     ends = chosen.map(lambda shard, seed: (shard, seed, tf.where(shard < 0, stages.END, "")))
     chosen = stages.until_error(ends, reader.versions)
-    return interleaved(chosen, shard_records, parallel_reads, options)
+    return interleaved(chosen, shard_records, options)
 
 
-def interleaved(
-    files: tf.data.Dataset, records: Any, parallel_reads: int, options: Options
-) -> tf.data.Dataset:
+def interleaved(files: tf.data.Dataset, records: Any, options: Options) -> tf.data.Dataset:
     """The records of several files in turns, as TensorFlow's ``num_parallel_reads``."""
-    automatic = parallel_reads == tf.data.AUTOTUNE
+    reads = options.parallel_reads
+    automatic = reads == tf.data.AUTOTUNE
     return files.interleave(
         records,
         block_length=1,
         deterministic=options.deterministic,
-        num_parallel_calls=parallel_reads,
-        **({} if automatic else {"cycle_length": parallel_reads}),
+        num_parallel_calls=reads,
+        **({} if automatic else {"cycle_length": reads}),
     )
 
 
@@ -344,8 +339,6 @@ def versions_of(dataset: Dataset, numbers: str) -> list[str]:
     what ``numbers`` mean in them, since the same records may lie in other blocks. What a manifest
     says of its files is true wherever they lie. Nothing is said of local files without one: a copy
     of a file has another time."""
-    if dataset.paged is not None:
-        return ["", numbers]
     crcs = [shard.crc32c for shard in dataset.shards]
     if all(crc is not None for crc in crcs):
         return ["", f"{crcs} {numbers}"]

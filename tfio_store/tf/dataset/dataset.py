@@ -168,13 +168,14 @@ class TFRecordDataset(PlannedDataset):
             deterministic=deterministic,
             memory_budget=memory_budget,
             feature_spec=spec_of(schema),
+            parallel_reads=num_parallel_reads,
         )
         check_buffer_size(buffer_size)
-        source = Source.open(filenames, codec, storage, options, num_parallel_reads)
+        source = Source.open(filenames, codec, storage, options)
         prepared = source.prepare()
         decode = partial(_decoded, schema=schema, options=options)
         self._decode = decode
-        self._opened_as = filenames, codec, storage, options, num_parallel_reads
+        self._opened_as = filenames, codec, storage, options
 
         def build() -> tf.data.Dataset:
             found, self._count, self._reshard = prepared()
@@ -192,11 +193,11 @@ class TFRecordDataset(PlannedDataset):
         note(lambda: Reading(self, filenames, known, storage, options))
 
     def _past_damage(self) -> tf.data.Dataset:
-        filenames, codec, storage, options, reads = self._opened_as
+        filenames, codec, storage, options = self._opened_as
         if options.settings.skip_corrupt or not context.executing_eagerly():
             return self
         options = replace(options, settings=replace(options.settings, skip_corrupt=True))
-        source = Source.open(filenames, codec, storage, options, reads)
+        source = Source.open(filenames, codec, storage, options)
         return self._decode(source.prepare()()[0], options=options)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:

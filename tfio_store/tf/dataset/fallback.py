@@ -17,8 +17,7 @@ from tfio_store.read.decode import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import bridge
 from tfio_store.tf.dataset import runtime
-from tfio_store.tf.dataset.options import Settings
-from tfio_store.tf.dataset.requests import BlockRequest, StreamRequest
+from tfio_store.tf.dataset.options import BlockRequest, Settings, StreamRequest
 from tfio_store.tf.dataset.spans import Blocks, group_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from tfio_store.storage import LocalCache, Retry, Storage
 from tfio_store.tf.dataset.features import Spec
 
 __all__ = [
+    "BlockRequest",
     "Options",
     "Settings",
     "ShuffleWindow",
+    "StreamRequest",
     "check_buffer_size",
     "check_compression",
     "from_json",
@@ -114,13 +116,44 @@ class Settings:
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
     def attributes(self) -> dict[str, Any]:
-        return {
-            "options": self.storage,
-            "verify": self.verify,
-            "skip_corrupt": self.skip_corrupt,
-            "partial": self.partial,
-            "max_record_bytes": self.max_record_bytes,
-        }
+        found = asdict(self)
+        return {"options": found.pop("storage"), **found}
+
+
+# What the ops ask of Python, for all but raw local files. ``ext/tensorflow/ops/op_python.h`` has
+# the same messages in C, and `tfio_store.tf.dataset.runtime` answers them.
+
+
+class BlockRequest(NamedTuple):
+    """These bytes of one block."""
+
+    url: str
+    codec: str
+    """As `runtime.codec_text` gives it; "" stands for none."""
+    version: str
+    """Of the file. "" stands for any."""
+    stored: tuple[int, int]
+    """Its bytes in the file, from and to."""
+    raw: tuple[int, int]
+    """The same in the uncompressed stream."""
+    sums: tuple[int, int]
+    """Of its records, up to the block and up to its end; negative if they are unknown."""
+    file_blocks: int
+    """The number of blocks that the file is read in."""
+    settings: Settings
+
+
+class StreamRequest(NamedTuple):
+    """The next records of one file."""
+
+    url: str
+    codec: str
+    """May be "auto"."""
+    version: str
+    """Of the file. "" stands for any."""
+    position: tuple[int, int]
+    """The records before it, and its byte in a raw stream, or -1."""
+    settings: Settings
 
 
 # The checked arguments of a `TFRecordDataset`.
@@ -140,6 +173,7 @@ class Options:
     deterministic: bool | None = None
     memory_budget: int = MEMORY_BUDGET
     feature_spec: Spec | None = None
+    parallel_reads: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
@@ -166,12 +200,13 @@ class Options:
         wanted = self.shard is not None or self.batch_size is not None
         return wanted or self.shuffle is not False
 
-    def are_runs(self, parallel_reads: int | None) -> bool:
+    @property
+    def are_runs(self) -> bool:
         """Whether batches are runs of records in the order of the files, with exact counts."""
         return (
             self.batch_size is not None
             and self.shuffle is False
-            and parallel_reads is None
+            and self.parallel_reads is None
             and not self.settings.skip_corrupt
         )
 

@@ -20,7 +20,7 @@ from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.inflate.index import checkpointed
-from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.model import Block, Dataset, Shard, Shards
 from tfio_store.dataset.source import is_whole, not_there
 from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
@@ -34,8 +34,7 @@ from tfio_store.storage.cores import workers
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly, start_daemon, then
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
-from tfio_store.tf.dataset.options import Settings, from_json
-from tfio_store.tf.dataset.requests import BlockRequest, StreamRequest
+from tfio_store.tf.dataset.options import BlockRequest, Settings, StreamRequest, from_json
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -217,7 +216,7 @@ def _open(asked: StreamRequest) -> _Open:
     shard = shard.known(secret_url=asked.url)
     records, offset = asked.position
     reader = RecordReader.of(
-        Dataset((shard,), storage),
+        Dataset(Shards([shard]), storage),
         verify=asked.settings.verify,
         on_corrupt="skip" if asked.settings.skip_corrupt else "raise",
         memory_budget=STREAM_BUDGET,
@@ -444,7 +443,7 @@ def _table(url: str, codec: str, version: str, options: str) -> BlockTable | Non
     store, path = storage.open(url)
     nbytes = store.info(path).size
     shard = Shard.at(store, path, nbytes, compression=codec, version=Version(version or None))
-    return checkpointed(Dataset((), storage), shard).blocks
+    return checkpointed(Dataset(Shards(), storage), shard).blocks
 
 
 def begin_block(asked: BlockRequest) -> Fetch[BytesLike]:

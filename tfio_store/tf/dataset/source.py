@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Shards, hold_versions
 from tfio_store.dataset.source import is_whole, open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.records.compression import is_as_tensorflow
@@ -147,15 +147,14 @@ take 5 and 3 GiB, and half of that in order. Blocks of the usual size hold 16 TB
 def for_graph(dataset: Dataset) -> Dataset:
     """The dataset with all its shards and blocks at hand. Those of a long one are read now, many
     tables at once. ValueError if they are more than a graph can be expected to hold."""
-    if dataset.paged is None:
-        return dataset
-    if dataset.paged.blocks > MOST_BLOCKS:
+    blocks = dataset.shards.blocks
+    if blocks is not None and blocks > MOST_BLOCKS:
         raise ValueError(
-            f"{dataset.summary()}: has {dataset.paged.blocks} blocks, and TFRecordDataset, whose "
+            f"{dataset.summary()}: has {blocks} blocks, and TFRecordDataset, whose "
             f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
             "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
         )
-    return replace(dataset, shards=tuple(dataset.shards))
+    return replace(dataset, shards=Shards(dataset.shards))
 
 
 class NotFused(Exception):
@@ -169,20 +168,12 @@ class Source:
     filenames: Any
     codec: Any
     options: Options
-    parallel_reads: int | None
     names: list[str | DatasetPart] | None
     dataset: Dataset | None
     """None if only running the graph shows it, or what is named can't be opened."""
 
     @classmethod
-    def open(
-        cls,
-        filenames: Any,
-        codec: Any,
-        storage: Storage | None,
-        options: Options,
-        reads: int | None,
-    ) -> Source:
+    def open(cls, filenames: Any, codec: Any, storage: Storage | None, options: Options) -> Source:
         """Raises as `TFRecordDataset`, but not for files that are missing."""
         names, dataset = known_names(filenames), None
         if names is not None:
@@ -192,7 +183,7 @@ class Source:
         if found is not None and found.storage != storage:  # it was opened before
             settings = replace(options.settings, storage=to_json(found.storage))
             options = replace(options, settings=settings)
-        return cls(filenames, codec, options, reads, names, found)
+        return cls(filenames, codec, options, names, found)
 
     @property
     def is_as_named(self) -> bool:
@@ -207,7 +198,7 @@ class Source:
 
     def prepare(self) -> Callable[[], Built]:
         """Do what must be done when the dataset is made. What is answered makes the pipeline."""
-        options, reads = self.options, self.parallel_reads
+        options = self.options
         if self.names is None:
             if isinstance(self.filenames, tf.data.Dataset):
                 names_dataset(self.filenames)  # which refuses what are no names
@@ -215,25 +206,25 @@ class Source:
         if self.dataset is None:
             urls = [_whole_name(name) for name in self.names]
             codecs = tf.fill([len(urls)], self.codec)
-            return lambda: (_from_files(urls, codecs, options, reads), None, None)
+            return lambda: (_from_files(urls, codecs, options), None, None)
         dataset = self.dataset
         cut = any(shard.is_part for shard in dataset.shards)
-        if reads is not None and self._is_tensorflows(dataset):
+        if options.parallel_reads is not None and self._is_tensorflows(dataset):
             check_sizes(dataset, skip_corrupt=False)
-            return lambda: (_in_turns(dataset, options, reads), None, None)
+            return lambda: (_in_turns(dataset, options), None, None)
         try:
-            raw = raw_local(dataset) if options.are_runs(reads) else None
+            raw = raw_local(dataset) if options.are_runs else None
             if raw is not None and not too_small(raw, options):
                 hold_versions(raw)
-                built = _from_blocks(raw, options, reads)
+                built = _from_blocks(raw, options)
                 return lambda: built
             if options.wants_blocks or cut:
                 instead = None if cut else _AS_STREAMS
-                dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=instead)
+                dataset = index_raw_shards(dataset, options.limits, instead=instead)
                 self.dataset = dataset
             if dataset.has_blocks:
                 hold_versions(dataset)
-                return lambda: _from_blocks(dataset, options, reads)
+                return lambda: _from_blocks(dataset, options)
         except (DataLossError, RecordTooLargeError) as error:
             if cut:
                 raise  # no stream can be cut
@@ -251,27 +242,27 @@ class Source:
         return plain and self.is_as_named and all(map(_is_plain, dataset.shards))
 
     def _of_tensors(self) -> tf.data.Dataset:
-        codec, reads = self.codec, self.parallel_reads
+        codec, reads = self.codec, self.options.parallel_reads
         plain = self.options.are_tensorflows and ops.bridge() == "native"
         if plain and reads is None and not isinstance(self.filenames, tf.data.Dataset):
             return records_of(names_tensor(self.filenames), codec, self.options)
         names = names_dataset(self.filenames)
         if not plain:
             files = names.map(lambda name: (name, tf.convert_to_tensor(codec)))
-            return stream_dataset(files, self.options, reads)
+            return stream_dataset(files, self.options)
 
         def records(name: tf.Tensor) -> tf.data.Dataset:
             return records_of(name, codec, self.options)
 
         if reads is None:
             return names.flat_map(records)
-        return interleaved(names, records, reads, self.options)
+        return interleaved(names, records, self.options)
 
     def _of_files(self, dataset: Dataset, options: Options) -> tf.data.Dataset:
         files = [shard.address for shard in dataset.shards]
         codecs = strings([shard.compression or "" for shard in dataset.shards])
         sizes = [shard.nbytes for shard in dataset.shards]
-        return _from_files(files, codecs, options, self.parallel_reads, sizes)
+        return _from_files(files, codecs, options, sizes)
 
     # --- what steps behind the dataset ask for ----------------------------------------------------
 
@@ -290,12 +281,12 @@ class Source:
         try:
             if shuffle is None:
                 return self._fused(options)
-            return self._shuffled(options, shuffle, turns or _turns(self.parallel_reads))
+            return self._shuffled(options, shuffle, turns or _turns(options.parallel_reads))
         except (OSError, TFIOStoreError) as error:
             raise NotFused(f"the blocks of the files are not known ({error})") from error
 
     def _fused(self, options: Options) -> Built:
-        dataset, reads = self.dataset, self.parallel_reads
+        dataset, reads = self.dataset, options.parallel_reads
         assert dataset is not None
         if not dataset.has_blocks:
             self._may_walk(dataset)
@@ -307,17 +298,17 @@ class Source:
             if raw is None:
                 return self._packed(dataset, options)
             _may_call(raw, options)
-            if options.are_runs(reads):
+            if options.are_runs:
                 hold_versions(raw)
-                return _from_blocks(raw, options, None)
+                return _from_blocks(raw, options)
             dataset = self._walked(dataset, options)
         _may_call(dataset, options)
-        if reads is not None and not takes_turns(dataset, options, reads):
+        if reads is not None and not takes_turns(dataset, options):
             raise NotFused(
                 "memory_budget= has no room for a block of each of num_parallel_reads= files"
             )
         hold_versions(dataset)
-        return _from_blocks(dataset, options, reads)
+        return _from_blocks(dataset, options)
 
     def _shuffled(self, options: Options, shuffle: Shuffle, turns: FileTurns) -> Built:
         dataset = self.dataset
@@ -341,7 +332,7 @@ class Source:
         return *picked_dataset(dataset, options, shuffle, turns, names), None
 
     def _walked(self, dataset: Dataset, options: Options) -> Dataset:
-        self.dataset = index_raw_shards(dataset, **options.limits._asdict(), instead=None)
+        self.dataset = index_raw_shards(dataset, options.limits, instead=None)
         return self.dataset
 
     def _may_walk(self, dataset: Dataset) -> None:
@@ -354,7 +345,7 @@ class Source:
 
     def _packed(self, dataset: Dataset, options: Options) -> Built:
         nbytes = sum(shard.nbytes for shard in dataset.shards)
-        if not can_batch_streams(options, None, nbytes):
+        if not can_batch_streams(options, nbytes):
             raise NotFused("compressed files without an index are streams")
         check_sizes(dataset, skip_corrupt=False)
         return self._of_files(dataset, options), None, None
@@ -391,15 +382,16 @@ class ListedFiles:
             )
         if shuffle is None and self.turns.cycle > 1:
             raise NotFused("records come from several files in turns, and no shuffle follows")
+        alone = replace(options, parallel_reads=None)  # ``turns`` say how the files are read
         if self._source is None:
             try:
-                self._source = Source.open(self.names, self.codec, self.storage, self.options, None)
+                self._source = Source.open(self.names, self.codec, self.storage, alone)
             except (OSError, ValueError, TFIOStoreError) as error:
                 raise NotFused(f"the files can't be opened ({error})") from error
         if not self._source.is_as_named:
             raise NotFused("not every name is that of one file which can be opened")
         settings = self._source.options.settings  # with the storage that opened them
-        return self._source.fused(replace(options, settings=settings), shuffle, self.turns)
+        return self._source.fused(replace(alone, settings=settings), shuffle, self.turns)
 
 
 def _whole_name(name: str | DatasetPart) -> str:
@@ -445,30 +437,29 @@ def _warn_of_workers() -> None:
         )
 
 
-def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> Built:
+def _from_blocks(dataset: Dataset, options: Options) -> Built:
     def reshard(count: int, index: int) -> tf.data.Dataset:
-        return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
+        return _from_blocks(dataset, replace(options, shard=(count, index)))[0]
 
     sharded = None if options.shard is not None else reshard
     if options.shard is None:
         _warn_of_workers()
     # without blocks these are raw files, whose batches are known to be large enough
     whole = not dataset.has_blocks or not too_small(dataset, options)
-    if takes_turns(dataset, options, parallel_reads):
-        assert parallel_reads is not None
-        return *turns_dataset(dataset, options, parallel_reads), sharded
-    if options.are_runs(parallel_reads) and whole:
+    if takes_turns(dataset, options):
+        return *turns_dataset(dataset, options), sharded
+    if options.are_runs and whole:
         return batch_dataset(dataset, options), None, sharded
-    if options.shuffle is not False and parallel_reads is None and can_shuffle(options) and whole:
+    alone = options.parallel_reads is None
+    if options.shuffle is not False and alone and can_shuffle(options) and whole:
         return *shuffled_dataset(dataset, options), sharded
-    return *block_dataset(dataset, options, parallel_reads), sharded
+    return *block_dataset(dataset, options), sharded
 
 
 def _from_files(
     names: list[str],
     codecs: tf.Tensor,
     options: Options,
-    parallel_reads: int | None,
     sizes: list[int] | None = None,
 ) -> tf.data.Dataset:
     """The files, of these ``sizes`` if they are known, as streams."""
@@ -476,10 +467,10 @@ def _from_files(
     # AutoShardPolicy.FILE, which shares files out among workers, does not look behind a scan
     alone = options.shard is not None or workers() <= 1
     nbytes = None if sizes is None else sum(sizes)
-    if alone and can_batch_streams(options, parallel_reads, nbytes):
+    if alone and can_batch_streams(options, nbytes):
         return stream_batches(names, codecs, options, at_once=at_once)
     files = tf.data.Dataset.from_tensor_slices((strings(names), codecs))
-    return stream_dataset(files, options, parallel_reads, at_once=at_once)
+    return stream_dataset(files, options, at_once=at_once)
 
 
 def _is_plain(shard: Shard) -> bool:
@@ -488,11 +479,11 @@ def _is_plain(shard: Shard) -> bool:
     return plain and is_whole(shard.address)
 
 
-def _in_turns(dataset: Dataset, options: Options, parallel_reads: int) -> tf.data.Dataset:
+def _in_turns(dataset: Dataset, options: Options) -> tf.data.Dataset:
     names = strings([shard.address for shard in dataset.shards])
     codecs = strings([shard.compression or "" for shard in dataset.shards])
     files = tf.data.Dataset.from_tensor_slices((names, codecs))
-    return interleaved(files, plain_dataset, parallel_reads, options)
+    return interleaved(files, plain_dataset, options)
 
 
 def _resolve(

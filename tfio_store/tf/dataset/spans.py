@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import HeaderWalker, block_table, frame_bounds, walked
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.read.decode import other_records
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.cores import cores
@@ -152,14 +152,12 @@ def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
     return _batches(dataset, _coarse(dataset, _table(dataset)), batch_size)
 
 
-def exact_batch_spans(
-    dataset: Dataset, batch_size: int, *, memory_budget: int, max_record_bytes: int
-) -> Spans:
+def exact_batch_spans(dataset: Dataset, batch_size: int, limits: Limits) -> Spans:
     """As `batch_spans`, for raw files. Blocks end where batches end, so each byte is read once.
     It walks the files' headers, and raises as `index_raw_shards`. ReplacedError where a file's
     records are not those that its index tells of."""
     rows, before = [], 0
-    for i, walker in enumerate(_all_walked(dataset, memory_budget, max_record_bytes)):
+    for i, walker in enumerate(_all_walked(dataset, limits)):
         frames, nbytes = walker.offsets(), dataset.shards[i].nbytes
         known = dataset.shards[i].blocks
         if known is not None:
@@ -182,22 +180,15 @@ def exact_batch_spans(
     return _batches(dataset, _joined(rows), batch_size)
 
 
-def _all_walked(
-    dataset: Dataset, memory_budget: int, max_record_bytes: int
-) -> Iterator[HeaderWalker]:
+def _all_walked(dataset: Dataset, limits: Limits) -> Iterator[HeaderWalker]:
     """Walkers that know where the frames of each file lie, of as many files at once as there are
     cores."""
     at_once = cores()
+    each = limits._replace(memory_budget=limits.memory_budget // at_once)
 
     def walk(index: int) -> HeaderWalker:
         store, path = dataset.open(index)
-        return walked(
-            store,
-            path,
-            dataset.shards[index],
-            budget=memory_budget // at_once,
-            max_record_bytes=max_record_bytes,
-        )
+        return walked(store, path, dataset.shards[index], each)
 
     return mapped(walk, range(len(dataset.shards)), at_once)
 

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, look_at
-from tfio_store.errors import DataLossWarning, Reason, TruncatedRecordError
+from tfio_store.errors import DataLossWarning, Reason
+from tfio_store.records.damage import damaged, ends_before
 from tfio_store.records.texts import warn
 from tfio_store.storage.cores import cores
 from tfio_store.storage.redaction import redacted
@@ -68,29 +69,29 @@ def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Datase
 
 
 def stream_dataset(
-    files: tf.data.Dataset, options: Options, parallel_reads: int | None, *, at_once: int = 1
+    files: tf.data.Dataset, options: Options, *, at_once: int = 1
 ) -> tf.data.Dataset:
     """Records (or batches, or parsed batches) of ``files``, which are pairs (name, codec). One scan
     reads ``at_once`` files, because a scan costs several times as much as a tiny file."""
     if options.shard is not None:
         files = files.shard(*options.shard)
-    shuffled = options.shuffle is not False
-    single = shuffled or parallel_reads is not None
+    shuffled, in_turns = options.shuffle is not False, options.parallel_reads is not None
+    single = shuffled or in_turns
     shuffle = stages.shuffler(options) if shuffled else None
     if shuffle is not None:
         files = shuffle(files, 1024)
-    files = _together(files, at_once if parallel_reads is None else 1, shuffled=shuffled)
+    files = _together(files, 1 if in_turns else at_once, shuffled=shuffled)
 
     def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
         _mark_as_files(names)
         return _runs(names, codecs, options.settings)
 
-    if parallel_reads is not None:
+    if in_turns:
 
         def records(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
             return stages.records(runs(names, codecs), shuffled=False)
 
-        found = interleaved(files, records, parallel_reads, options)
+        found = interleaved(files, records, options)
     elif shuffled:
         found = stages.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
     else:
@@ -111,12 +112,8 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
         shard = dataset.shards[index]
         if info.size >= shard.nbytes:
             continue
-        error = TruncatedRecordError(
-            f"the file ends before the byte {shard.nbytes} that its manifest says",
-            path=shard.url,
-            offset=info.size,
-            kind=Reason.SHORT_FILE,
-        )
+        reason = ends_before(info.size, shard.nbytes, "its manifest")
+        error = damaged(Reason.SHORT_FILE, reason, path=shard.url, offset=info.size)
         if not skip_corrupt:
             raise error
         warn(f"{error}: skipped", DataLossWarning)
@@ -236,16 +233,14 @@ _BYTES = tf.TensorSpec([None], tf.uint8)
 _NOTHING = np.zeros(0, np.uint8)
 
 
-def can_batch_streams(
-    options: Options, parallel_reads: int | None, nbytes: int | None = None
-) -> bool:
+def can_batch_streams(options: Options, nbytes: int | None = None) -> bool:
     """Whether the ops make these batches of files, of ``nbytes`` in all if that is known. Smaller
     batches cost more to make than to put together."""
     return (
         (options.batch_size or 0) >= FEW
         and (nbytes is None or nbytes >= SMALL)
         and options.shuffle is False
-        and parallel_reads is None
+        and options.parallel_reads is None
         and ops.bridge() == "native"
     )
 

@@ -1,4 +1,6 @@
-"""Guess from its first bytes what a file is that holds no TFRecords. For error messages."""
+"""What is said of damaged bytes: the errors that readers raise are made here, and they say what a
+file holds that is none of TFRecords. No I/O.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,61 @@ import string
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import Reason
+from tfio_store.errors import CorruptRecordError, DataLossError, Reason, TruncatedRecordError
 
-__all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like", "said_of"]
+__all__ = [
+    "CUT",
+    "HEAD_BYTES",
+    "IN_HEADER",
+    "LOOKS_LIKE",
+    "damaged",
+    "ends_before",
+    "hint",
+    "lacks",
+    "looks_like",
+    "said_of",
+]
+
+IN_HEADER = "the data ends inside a record's header"
+
+CUT = ": it was cut, or replaced by a shorter one"
+"""What may have happened to a file that is too short."""
+
+
+def damaged(
+    kind: Reason,
+    reason: str | None = None,
+    *,
+    path: str,
+    offset: int,
+    head: BytesLike | None = None,
+) -> DataLossError:
+    """The error for this kind of damage. ``reason``: the sentence, if there is more to say than the
+    kind's. ``head``: see `said_of`."""
+    said, text = said_of(kind, reason or kind.text, head)
+    made = TruncatedRecordError if kind.is_cut else CorruptRecordError
+    return made(text, path=path, offset=offset, kind=said)
+
+
+def said_of(kind: Reason, reason: str, head: BytesLike | None) -> tuple[Reason, str]:
+    """The kind of damage and its sentence. ``head`` are the first bytes of the file, if the damage
+    is there: then it may be a file of something else."""
+    more = "" if head is None else hint(head)
+    return (Reason.OTHER_FORMAT if more else kind), reason + more
+
+
+def lacks(what: str, missing: int) -> str:
+    """That a file ends in a "block" or "record", or before it."""
+    return f"the file ends inside or before a {what}, {missing} bytes of which are missing"
+
+
+def ends_before(end: int, stop: int, told: str = "its listing, manifest or index") -> str:
+    """That a file ends at a byte, and not where it is ``told`` to."""
+    return f"the file ends at byte {end}, {stop - end} bytes before the end that {told} says"
+
+
+# What a file is that holds no TFRecords, by its first bytes.
+
 
 HEAD_BYTES = 512
 """This many first bytes are enough to recognize a format."""
@@ -95,10 +149,3 @@ def hint(head: BytesLike) -> str:
     found = looks_like(head)
     remedy = "; convert() makes a dataset of it" if found in _TABLES else ""
     return "" if found is None else f"{LOOKS_LIKE}{found}{remedy}"
-
-
-def said_of(kind: Reason, reason: str, head: BytesLike | None) -> tuple[Reason, str]:
-    """The kind of damage and its sentence. ``head`` are the first bytes of the file, if the damage
-    is there: then it may be a file of something else."""
-    more = "" if head is None else hint(head)
-    return (Reason.OTHER_FORMAT if more else kind), reason + more
