@@ -11,7 +11,7 @@ import argparse
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +164,11 @@ def make_files(folder: str, name: str, kind: str, nbytes: int) -> tuple[list[str
     return write(folder, name, records, codec or None), codec
 
 
-def pipelines_of(kind: str) -> dict[str, Callable[[list[str], Any], tf.data.Dataset]]:
-    if kind in (JPEGS, TFDS):
-        return JPEG if kind == JPEGS else OF_TFDS
+def pipelines_of(kind: str) -> Mapping[str, Callable[[list[str], Any], tf.data.Dataset]]:
+    if kind == JPEGS:
+        return JPEG
+    if kind == TFDS:
+        return OF_TFDS
     return pipelines(32 if kind == "1 MB" else 256)
 
 
