@@ -222,21 +222,20 @@ def taken(dataset: Any) -> list[Any]:
         return [type(error).__name__]
 
 
-def saved_and_restored(draw: Draw, make: Callable[[], Any], wanted: list[Any]) -> None:
-    """An iterator that is saved somewhere goes on in a new dataset."""
-    position = draw.number("saved at", 0, max(0, len(wanted) - 1))
+def saved_and_restored(make: Callable[[], Any], position: int) -> list[Any] | None:
+    """What is left when an iterator that is saved somewhere goes on in a new dataset. None where a
+    function has a state that cannot be saved."""
     iterator = iter(make())
     for _ in range(position):
         next(iterator)
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = tf.train.Checkpoint(it=iterator).write(f"{folder}/saved")
+            fresh = iter(make())
+            tf.train.Checkpoint(it=fresh).read(path)
         except tf.errors.FailedPreconditionError:
-            return  # a function with a state
-        fresh = iter(make())
-        tf.train.Checkpoint(it=fresh).read(path)
-        found = [flat(each) for each in itertools.islice(fresh, MOST_ELEMENTS - position)]
-    same(found, wanted[position:], "the rest behind a checkpoint")
+            return None
+        return [flat(each) for each in itertools.islice(fresh, MOST_ELEMENTS - position)]
 
 
 def check_sequences(draw: Draw, world: World) -> None:
@@ -266,17 +265,24 @@ def check_sequences(draw: Draw, world: World) -> None:
             with tfs.accelerate():
                 return make(native, tf.data.Dataset)
 
-        theirs = make(native, tf.data.Dataset)
+        def theirs_again() -> Any:
+            return make(native, tf.data.Dataset)
+
+        theirs = theirs_again()
         others = {"swapped": ours(), "accelerated": accelerated()}
         for iteration in range(draw.number("iterations", 1, 3)):
             wanted = taken(theirs)
             for who, dataset in others.items():
                 hold(dataset.element_spec == theirs.element_spec, f"{who}: {dataset.element_spec}")
                 same(taken(dataset), wanted, f"{who}, iteration {iteration}")
-        first = taken(make(native, tf.data.Dataset))
+        first = taken(theirs_again())
         # in TensorFlow itself a restored sample of parts that had ended may never end
         sampled = draw.told["together"] == "sample"
         if draw.chance("saved", 0.3) and not sampled:
             way = draw.one("who is saved", ours, accelerated)
             if taken(way()) == first and first and not isinstance(first[-1], str):
-                saved_and_restored(draw, way, first)
+                position = draw.number("saved at", 0, len(first) - 1)
+                found = saved_and_restored(way, position)
+                # numbers that are drawn at random are no state of TensorFlow's own iterators
+                if saved_and_restored(theirs_again, position) == first[position:]:
+                    same(found, first[position:], "the rest behind a checkpoint")
