@@ -285,4 +285,5 @@ def test_each_page_is_run() -> None:
         "repair_a_shard.md",
         "resume_training.md",
         "train_from_s3.md",
+        "watch_a_job.md",
     ]

@@ -21,6 +21,7 @@ import tfio_store.dataset.folder as folder
 import tfio_store.dataset.pages as pages
 import tfio_store.dataset.resolver as resolver
 import tfio_store.storage.read_ahead as read_ahead
+import tfio_store.storage.retry as retry
 from bench.fleet.clock import Clock
 from bench.fleet.store import READS, Bucket, HostStore, Service, early, reached
 from bench.timing import machine, table
@@ -109,7 +110,8 @@ def fleet(
     with ExitStack() as patched:
         for module in (folder, resolver):
             patched.enter_context(patch.object(module, "early", early))
-        patched.enter_context(patch.object(read_ahead, "monotonic", clock))
+        for module in (read_ahead, retry):
+            patched.enter_context(patch.object(module, "monotonic", clock))
         patched.enter_context(patch.object(pages, "decode_page", _once(pages)))
         if not paced:
             patched.enter_context(patch.object(Pace, "wait", lambda *_: 0.0))

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.errors import Reason
 from tfio_store.records.damage import LOOKS_LIKE
 from tfio_store.records.framing import HEADER_BYTES
 from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
@@ -32,8 +33,11 @@ def recovered(data: bytes, piece: int | None = None) -> tuple[list[bytes], list[
 
 
 def without_guess(regions: list[SkippedRegion]) -> list[SkippedRegion]:
-    """What the file looks like is a guess by the bytes that have come."""
-    return [replace(one, reason=one.reason.partition(LOOKS_LIKE)[0]) for one in regions]
+    """What the file looks like is a guess by the bytes that have come, and the kind says it too."""
+    return [
+        replace(one, reason=one.reason.partition(LOOKS_LIKE)[0], kind=Reason.CONTENT)
+        for one in regions
+    ]
 
 
 ITEMS = [b"record-%d-" % i + bytes(range(i % 50)) for i in range(20)]

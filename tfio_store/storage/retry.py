@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import random
 import re
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import TypeVar
 
 from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
@@ -170,11 +170,11 @@ def repeated_blocking(
     rest: Callable[[float], object] | None = None,
 ) -> T:
     """`repeated` for an attempt that blocks, and limits its time itself. ``rest``: how to wait."""
-    sleep = rest or time.sleep
+    pause_for = rest or sleep
     with Trials(retry, url, pace, secrets) as trials:
         while True:
             while (wait := trials.wait()) > 0:
-                sleep(wait)
+                pause_for(wait)
             try:
                 answer = attempt()
             except BaseException as fault:
@@ -184,7 +184,7 @@ def repeated_blocking(
                 return answer
             if isinstance(pause, BaseException):
                 raise pause
-            sleep(pause)
+            pause_for(pause)
 
 
 class Trials:
@@ -211,7 +211,7 @@ class Trials:
 
     def wait(self) -> float:
         """Seconds after which to ask again, or 0: an attempt has begun, and `ended` must follow."""
-        now = time.monotonic()
+        now = monotonic()
         wait = self._pace.wait(self._number, now)
         self._begun = now
         return wait
@@ -219,7 +219,7 @@ class Trials:
     def ended(self, fault: BaseException | None = None) -> float | BaseException:
         """Return the seconds until the next attempt, or the exception to raise in place of one."""
         refused = fault is not None and is_slow_down(fault)
-        self._pace.ended(time.monotonic(), self._begun, refused=refused)
+        self._pace.ended(monotonic(), self._begun, refused=refused)
         if fault is None:
             return 0.0
         return self._after(fault) if isinstance(fault, Exception) else fault
