@@ -154,7 +154,8 @@ resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, 
     resize_status status = axis_make(&down, height, box->top, box->bottom, out_height);
     if (!status) status = axis_make(&across, width, box->left, box->right, out_width);
     if (!status) {
-        sums = calloc(width + across.taps + 2, deep * sizeof *sums); /* vectors reach a bit further */
+        sums =
+            calloc(width + across.taps + 2, deep * sizeof *sums); /* vectors reach a bit further */
         if (!sums) status = RESIZE_NO_MEMORY;
     }
     for (size_t i = 0; !status && i < out_height; i++) {
