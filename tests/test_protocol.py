@@ -97,6 +97,14 @@ ORDERS = {
         "b*4 a b*2 a*3 b c*4 x*2 b c*8 a x*3 a*2 c x*2 a b*3 a x*5 b a*4 b*3 x*4 c*9 x*5 a b*10 "
         "x*2",
     ),
+    "a copy that gives up deletes the index with which another one has published": (
+        "tasks, a copy to abort, overwrite",
+        "b*5 a*4 b*4 a*2 b*2 a*36",
+    ),
+    "the same beside a job that is appended to": (
+        "appending job, a copy to abort, append, clean(0)",
+        "a*2 b*5 a*2 b*2 a*2 b*5 a*7 c*5 b a*19 c*2 a",
+    ),
 }
 """Orders that broke a promise once."""
 

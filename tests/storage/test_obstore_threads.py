@@ -202,6 +202,7 @@ elif how == "stalled":
     reads = [store.read(path, 0, 100) for _ in range(10)]
     time.sleep(1)
 elif how == "interrupted":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     store, path = storage.open(url)
     threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:

@@ -47,7 +47,7 @@ from tfio_store.dataset.manifest import (
     Replaced,
     listing_of,
 )
-from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import HeldClaim, Proposal
@@ -381,7 +381,8 @@ class Attempt:
             self.claim.release()  # if not, it names what may appear yet
         if found is not None and found.manifest is not None and found.manifest.publish is not None:
             with contextlib.suppress(OSError, ManifestError):  # it may have waited for this
-                publish(self.folder, self.names, self.generation)
+                # under a tag of its own: a copy may yet delete all that has this generation's
+                publish(self.folder, self.names, new_tag())
 
     def _abandon_plain(
         self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool
