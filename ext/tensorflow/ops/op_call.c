@@ -204,12 +204,6 @@ void *op_kernel_made(TF_OpKernelConstruction *context, TF_Status *status, void *
     return kernel;
 }
 
-bool op_settings_same(const op_settings *one, const op_settings *other) {
-    return one->verify == other->verify && one->skip_corrupt == other->skip_corrupt &&
-           one->max_record_bytes == other->max_record_bytes &&
-           strcmp(one->options, other->options) == 0;
-}
-
 void op_settings_delete(void *kernel) {
     op_settings *settings = kernel;
     if (settings != NULL) free(settings->options);

@@ -67,13 +67,20 @@ typedef struct {
     uint64_t hash;
 } lent_wish;
 
+/* Whether both read the same of a block. What is partial says only what is done with that. */
+static bool read_the_same(const op_settings *one, const op_settings *other) {
+    return one->verify == other->verify && one->skip_corrupt == other->skip_corrupt &&
+           one->max_record_bytes == other->max_record_bytes &&
+           strcmp(one->options, other->options) == 0;
+}
+
 static bool is_same(const op_lent *known, const lent_wish *wish) {
     const op_block *block = wish->block;
     return known->hash == wish->hash && known->start == block->start &&
            known->stop == block->stop && known->sums.before == block->sums.before &&
            known->sums.behind == block->sums.behind && strcmp(known->url, block->url) == 0 &&
            strcmp(known->version, block->version) == 0 &&
-           op_settings_same(&known->settings, block->settings);
+           read_the_same(&known->settings, block->settings);
 }
 
 static lent_wish wish_of(const op_block *block) { return (lent_wish){block, hash_of(block)}; }

@@ -27,9 +27,6 @@ typedef struct {
     uint64_t max_record_bytes;
 } op_settings;
 
-/* Whether both read the same of a block. What is partial says only what is done with that. */
-bool op_settings_same(const op_settings *one, const op_settings *other);
-
 /* These bytes of one block. */
 typedef struct {
     const op_settings *settings;
