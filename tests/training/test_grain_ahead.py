@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tfio_store as tfs
 from tests.training.grain_loading import COUNT, write, xs
+from tests.training.resident import check_little_is_resident
 
 pytest.importorskip("grain", reason="Grain is not installed")
 
@@ -50,35 +49,14 @@ def test_a_record_that_does_not_fit_comes_in_its_place(tmp_path: Path, batch: in
     assert given + xs(rest) == list(range(1000))
 
 
-RESIDENT = """
-import sys
-import tfio_store.grain
-from tests.training.test_grain_ahead import resident
-
-url, budget, shuffle = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
-dataset = tfio_store.grain.stream(url, memory_budget=budget, shuffle=shuffle, window=4).batch(512)
-before, rows = resident(), 0
-for batch in dataset:
-    rows += len(batch["z"])
-print(resident() - before, rows)
-"""
-
-
-def resident() -> int:
-    """The most bytes that were resident so far."""
-    status = Path("/proc/self/status").read_text("ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) << 10
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is resident")
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_little_is_resident_with_a_small_budget(tmp_path: Path, shuffle: bool) -> None:
-    url, count = str(tmp_path / "train"), 50_000
-    rows = np.random.default_rng(1).random((count, 500), dtype=np.float32)
-    tfs.write_table({"z": rows}, url, num_shards=2)
-    del rows
-    command = [sys.executable, "-c", RESIDENT, url, str(32 << 20), str(shuffle)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    grown, given = map(int, ran.stdout.split())
-    assert given == count
-    assert grown <= (32 + 64) << 20
+    check_little_is_resident(
+        str(tmp_path / "train"),
+        "import tfio_store.grain",
+        "tfio_store.grain.stream(url, memory_budget=budget, shuffle=shuffle, window=4).batch(512)",
+        rows=50_000,
+        columns=500,
+        shuffle=shuffle,
+    )

@@ -4,17 +4,16 @@ and nothing left behind."""
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tfio_store as tfs
 from tests.training.loading import COUNT, loader, numbers, written
+from tests.training.resident import check_little_is_resident
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -91,35 +90,14 @@ def test_metrics_of_windows(tmp_path: Path) -> None:
         assert dataset.metrics()["windows"] == count == 12
 
 
-RESIDENT = """
-import sys
-from tests.training.test_torch_ahead import resident
-from tfio_store.torch import TFRecordIterable
-
-url, budget, shuffle = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
-dataset = TFRecordIterable(url, batch_size=512, memory_budget=budget, shuffle=shuffle, window=4)
-before, rows = resident(), 0
-for batch in dataset:
-    rows += len(batch["z"])
-print(resident() - before, rows)
-"""
-
-
-def resident() -> int:
-    """The most bytes that were resident so far."""
-    status = Path("/proc/self/status").read_text("ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) << 10
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is resident")
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_little_is_resident_with_a_small_budget(tmp_path: Path, shuffle: bool) -> None:
-    url, count = str(tmp_path / "train"), 100_000
-    rows = np.random.default_rng(1).random((count, 250), dtype=np.float32)
-    tfs.write_table({"z": rows}, url, num_shards=2)
-    del rows
-    command = [sys.executable, "-c", RESIDENT, url, str(32 << 20), str(shuffle)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    grown, given = map(int, ran.stdout.split())
-    assert given == count
-    assert grown <= (32 + 64) << 20
+    check_little_is_resident(
+        str(tmp_path / "train"),
+        "from tfio_store.torch import TFRecordIterable",
+        "TFRecordIterable(url, batch_size=512, memory_budget=budget, shuffle=shuffle, window=4)",
+        rows=100_000,
+        columns=250,
+        shuffle=shuffle,
+    )
