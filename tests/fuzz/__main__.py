@@ -39,17 +39,22 @@ class Target:
     """Bytes of most inputs."""
     asan: bool = False
 
-    def command(self, seconds: int, turn: int) -> list[str]:
+    def command(self, seconds: int, seed: int, turn: int) -> list[str]:
         if not self.corpus:
             python = "scripts/asan.sh" if self.asan else sys.executable
-            return [python, "-m", f"tests.fuzz.{self.name}", "--seconds", str(seconds)]
+            first = str((seed + turn) << 32)  # behind every case of the turn before
+            return [
+                python, "-m", f"tests.fuzz.{self.name}",
+                "--seconds", str(seconds), "--first", first,
+            ]  # fmt: skip
         found = BUILD / self.corpus
         found.mkdir(parents=True, exist_ok=True)
         most = 16 * self.most if turn % 10 == 9 else self.most
         return [
             str(BUILD / self.name.replace("_", "-")),
-            f"-max_total_time={seconds}", f"-max_len={most}", f"-artifact_prefix={BUILD}/",
-            "-print_final_stats=1", str(found), str(HERE / self.corpus),
+            f"-max_total_time={seconds}", f"-seed={seed + turn}", f"-max_len={most}",
+            f"-artifact_prefix={BUILD}/", "-print_final_stats=1",
+            str(found), str(HERE / self.corpus),
         ]  # fmt: skip
 
 
@@ -74,9 +79,10 @@ class Run:
     """Targets taken in turn by as many workers as there are cores."""
 
     def __init__(
-        self, targets: list[Target], seconds: float, executions: int, slice_seconds: int
+        self, targets: list[Target], seconds: float, executions: int, slice_seconds: int, seed: int
     ) -> None:
         self.targets = targets
+        self.seed = seed
         self.executions: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
         self.failed: list[str] = []
@@ -112,7 +118,7 @@ class Run:
     def _run(self, target: Target, turn: int) -> None:
         seconds = max(1, min(self._slice, int(self._end - time.monotonic())))
         began = time.monotonic()
-        command = target.command(seconds, turn)
+        command = target.command(seconds, self.seed, turn)
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         told = re.findall(r"number_of_executed_units: *(\d+)", done.stdout + done.stderr)
         with self._lock:
@@ -150,6 +156,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--executions", type=int, default=0, help="end when there are so many")
     parser.add_argument("--slice", type=int, default=0, help="seconds of one turn of a target")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first turn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", type=Path)
     names = [target.name for target in TARGETS]
@@ -157,7 +164,7 @@ def main() -> None:
     args = parser.parse_args()
     targets = [each for each in TARGETS if each.name in args.targets and runnable(each)]
     turn = args.slice or max(1, min(60, int(args.seconds * args.jobs / len(targets))))
-    run = Run(targets, args.seconds, args.executions, turn)
+    run = Run(targets, args.seconds, args.executions, turn, args.seed)
     run.work(args.jobs)
     print(run.table())
     if args.report:

@@ -10,6 +10,7 @@ A decoder answers with the named error, or with a value that encodes and decodes
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import random
 import struct
@@ -139,7 +140,8 @@ def mutate_document(rng: random.Random, document: Any) -> Any:
         if rng.random() < 0.15:
             del place[key]
         else:
-            place[key] = rng.choice(VALUES) if rng.random() < 0.6 else text(rng)
+            value = rng.choice(VALUES) if rng.random() < 0.6 else text(rng)
+            place[key] = copy.deepcopy(value)  # another change may go into it
         break
     return document
 
@@ -271,13 +273,14 @@ def run_case(seed: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--first", type=int, default=time.time_ns(), help="the first case's seed")
     parser.add_argument("--seed", type=int, help="this case alone")
     args = parser.parse_args()
     if args.seed is not None:
         run_case(args.seed)
         return
     end = time.monotonic() + args.seconds
-    first = seed = time.time_ns()
+    first = seed = args.first
     while time.monotonic() < end:
         run_case(seed)
         seed += 1

@@ -1,7 +1,7 @@
 """Hostile tensors and attributes for every op of the TensorFlow bridge, as a graph that comes from
 anywhere may hold them: called eagerly, in a function and through a SavedModel.
 
-python -m tests.fuzz.raw_ops [--seconds 60] [--seed N]
+python -m tests.fuzz.raw_ops [--seconds 60] [--first N]
 
 A case is one seed. It takes a sound call of an op, which is made as pipelines make it, and changes
 some of its inputs or attributes: shapes with zeros or too many dimensions, other element types,
@@ -256,17 +256,17 @@ def one(seed: int, sound: Sound, saved: Saved) -> str:
         return attempt(case, run)
     except BaseException:
         shapes = {name: value.shape for name, value in case.inputs.items()}
-        print(f"--seed {seed}: {run} {case.op} {shapes} {case.attributes}", flush=True)
+        print(f"--first {seed}: {run} {case.op} {shapes} {case.attributes}", flush=True)
         raise
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**SEEDS << SEEDS)
+    parser.add_argument("--first", type=int, default=time.time_ns() % 2**SEEDS << SEEDS)
     args = parser.parse_args()
-    print(f"seed {args.seed}", flush=True)
-    told = fuzz(args.seconds, args.seed)
+    print(f"--first {args.first}", flush=True)
+    told = fuzz(args.seconds, args.first)
     print(dict(told))
     print(f"number_of_executed_units: {told.total()}")
 
