@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import tfio_store as tfs
+from tfio_store.storage.fsspec_store import MemoryStore
 
 MIB = 1 << 20
 SIZE, COUNT = 16 * MIB, 6
@@ -49,3 +51,31 @@ def test_records_larger_than_the_budget_come_one_at_a_time(
     count, nbytes = map(int, ended.stdout.split())
     assert count == COUNT
     assert nbytes < 7 * SIZE  # with what is kept for reuse
+
+
+SIZES = {
+    "many records in each block": [40] * 900,
+    "a long record behind short ones": [30, 40, 9_000] * 8,
+    "a long record before short ones": [9_000, 40, 30] * 8,
+}
+
+
+@pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_blocks_of_many_ranges_hold_what_the_index_says(
+    sizes: str, on_corrupt: Literal["raise", "skip"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each range is scanned by itself. The sums of its records once counted as those of all."""
+    dice = random.Random(sizes)
+    records = [dice.randbytes(size) for size in SIZES[sizes]]
+    url = f"memory://large-blocks/{sizes}/{on_corrupt}"
+    with tfs.ShardedWriter(url, num_shards=1, block_bytes=12_000) as writer:
+        writer.write_batch(records)
+    monkeypatch.setattr(MemoryStore, "range_bytes", 1_000)
+    reader = tfs.RecordReader(url, on_corrupt=on_corrupt)
+    assert list(reader) == records
+    half = iter(reader)
+    begun = list(islice(half, len(records) // 2))
+    rest = tfs.RecordReader(url, on_corrupt=on_corrupt)
+    rest.restore(reader.state())
+    assert begun + list(rest) == records

@@ -37,7 +37,6 @@ __all__ = [
     "MOST_TABLE_BYTES",
     "ONE_BLOCK_BYTES",
     "START_BYTES",
-    "SUMMED_BYTES",
     "BlockTable",
     "CrcsArray",
     "ShardInfo",
@@ -67,9 +66,6 @@ MOST_BLOCK_BYTES = 64 << 20
 
 START_BYTES = 4
 """Bytes of a start, a CRC or a sum in the index."""
-
-SUMMED_BYTES = 4
-"""Bytes of a record that go into a sum: its masked CRC."""
 
 _LEAST_FRAME = 1 << 10
 """From this mean size of frames on, starts take less than half a percent of the data."""

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import SUMMED_BYTES
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import ManifestError, Reason, RecordTooLargeError
 from tfio_store.read.decode import Decoding, Located, other_records
@@ -22,6 +21,7 @@ from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.damage import damaged, lacks
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
+    SUMMED_BYTES,
     RecordBatch,
     RecordDecoder,
     Scan,

@@ -62,7 +62,8 @@ class StreamPart:
     """The purpose of one range: a part of a stream, bytes ``start:stop`` of its shard. ``first``
     and ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order.
     Records that begin before byte ``wanted`` are read to be checked, and dropped. If the part is
-    whole blocks, ``records`` is how many these hold, and ``summed`` the sum of those before."""
+    whole blocks, ``records`` is how many these hold, and ``summed`` the sum of those before; else
+    the scan sums its own records alone."""
 
     position: int
     shard: int
@@ -72,12 +73,12 @@ class StreamPart:
     last: bool = True
     wanted: int = 0
     records: int | None = None
-    summed: int | None = None
+    summed: int = 0
 
     def work(self, how: Decoding, fetch: Fetch[Any], read: Read, at_hand: bool) -> Worked | None:
         """Scan the records, as far as they are found. What is unusual is left to the stream."""
         took, search = Meter(), self.records is None and self.start > 0
-        held = self.records, self.summed or 0
+        held = self.records, self.summed
         found = _scan(fetch, read, at_hand, how, *held, took, search=search)
         return None if found is None else Worked(len(memoryview(found[0])), found, took)
 
@@ -388,12 +389,12 @@ class Spans:
         return Fetch(store, path, first.start, last.stop, None, nbytes, first.version).ask()
 
 
-def _held(table: BlockTable | None, start: int, stop: int) -> tuple[int | None, int | None]:
+def _held(table: BlockTable | None, start: int, stop: int) -> tuple[int | None, int]:
     """How many records lie in these bytes of a shard, and the sum of those before, if the bytes are
     whole blocks."""
     if table is None or table.sums is None:
-        return None, None
+        return None, 0
     first, last = table.offsets.searchsorted((start, stop)).tolist()
     if table.offsets[[first, last]].tolist() != [start, stop]:
-        return None, None
+        return None, 0
     return int(table.records[last] - table.records[first]), int(table.sums[first])

@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
     "FRAME_OVERHEAD",
     "HEADER_BYTES",
+    "SUMMED_BYTES",
     "Backend",
     "Buffer",
     "FrameWriter",
@@ -43,6 +44,7 @@ __all__ = [
     "read_records",
     "scan",
     "scan_file",
+    "sum_behind",
     "walk",
     "walk_file",
 ]
@@ -107,6 +109,20 @@ def backend() -> Backend:
 
 
 _EMPTY = RecordBatch(b"", (), ())
+
+
+SUMMED_BYTES = 4
+"""Bytes of a record that go into the sum of a `scan`: its masked CRC."""
+
+
+def sum_behind(summed: int, found: Scan, before: int) -> int | None:
+    """The sum of records and of those behind them, which a scan has found that began with the sum
+    ``before``; 0 if it sums its own records alone. None if it began behind other records."""
+    if before == summed:
+        return found.summed
+    if before == 0:
+        return crc32c_combine(summed, found.summed, SUMMED_BYTES * len(found.batch))
+    return None
 
 
 class RecordDecoder:
@@ -185,20 +201,21 @@ class RecordDecoder:
             self._room(len(view))[:] = view
             return self._commit(len(view))
 
-    def take(self, found: Scan, offset: int, before: int | None) -> bool:
+    def take(self, found: Scan, offset: int, before: int) -> bool:
         """Go on behind records that somebody else has scanned, as if their bytes had been fed.
 
         ``offset`` is where in the stream the first of their frames lies. ``before`` is the sum that
-        the scan began with; None if it is unknown. False if the stream does not stand there, and
-        then nothing is changed.
+        the scan began with; 0 if it sums its own records alone. False if the stream does not stand
+        there, and then nothing is changed.
         """
         with self._inside:
             stands = self._offset == offset and not self._filled and self._error is None
-            if not stands or before not in (None, self.summed):
+            summed = sum_behind(self.summed, found, before) if stands else None
+            if summed is None:
                 return False
             self._offset += found.end - frame_of(found)
             self._need = HEADER_BYTES
-            self.summed = found.summed
+            self.summed = summed
             return True
 
     def reserve(self, nbytes: int) -> memoryview:

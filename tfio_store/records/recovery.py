@@ -21,6 +21,7 @@ from tfio_store.records.framing import (
     find_record,
     frame_of,
     scan,
+    sum_behind,
 )
 
 __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion", "joined"]
@@ -299,16 +300,18 @@ class RecoveringDecoder:
         """The whole records now available. Never raises for damage."""
         return self._decode(data, final=False)
 
-    def take(self, found: Scan, offset: int, before: int | None) -> bool:
+    def take(self, found: Scan, offset: int, before: int) -> bool:
         """See `RecordDecoder.take`."""
         stands = self._base == self.offset == offset and not self._carry and self._damage is None
-        if not stands or not self.is_sound or before not in (None, self.summed):
+        stands = stands and self.is_sound
+        summed = sum_behind(self.summed, found, before) if stands else None
+        if summed is None:
             return False
         nbytes = found.end - frame_of(found)
         self._base += nbytes
         self._patience += 16 * nbytes
         self.offset = self._base
-        self.summed = found.summed
+        self.summed = summed
         return True
 
     def finish(self) -> RecordBatch:

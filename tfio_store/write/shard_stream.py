@@ -14,7 +14,6 @@ import numpy as np
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import (
-    SUMMED_BYTES,
     BlockTable,
     CrcsArray,
     ShardInfo,
@@ -25,6 +24,7 @@ from tfio_store.dataset.block_tables import (
 from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.records.framing import (
     HEADER_BYTES,
+    SUMMED_BYTES,
     FrameWriter,
     RecordBatch,
     crc32c,
