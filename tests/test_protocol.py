@@ -105,6 +105,10 @@ ORDERS = {
         "appending job, a copy to abort, append, clean(0)",
         "a*2 b*5 a*2 b*2 a*2 b*5 a*7 c*5 b a*19 c*2 a",
     ),
+    "a doubled shard that comes behind its writer's end is a stranger's file": (
+        "appending job, a copy to abort, overwrite, globbing reader; new",
+        "b*7 b:twice b:refused b*7 a*24 c*4 g ~0",
+    ),
 }
 """Orders that broke a promise once."""
 

@@ -36,6 +36,10 @@ of two, where no first writer is at work and no stranger's file has such a name;
 all of the last one. At each end every writer's report must be true, every reader must have
 read one whole generation, and `clean` must leave the dataset alone.
 
+One thing is left to chance: a first writer's shard, whose upload a client repeats by itself and
+keeps until that writer has given up and gone. It has a plain name and no claim, so `clean` takes it
+for another program's file and leaves it. Readers of ours warn of such a file.
+
 """
 TABLE = (
     "| what | scenarios | states | ends | faults put in | violations |\n|---|---|---|---|---|---|\n"

@@ -23,7 +23,7 @@ from tests.protocol.actors import (
     Write,
     decoded,
 )
-from tests.protocol.requests import CHANGES
+from tests.protocol.requests import CHANGES, Fate
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
@@ -141,18 +141,28 @@ class Promises:
     alone: bool = False
     """Whether patterns find nothing but committed shards: no file of another program, and no first
     writer, whose shards come one by one."""
-    _clean: set[tuple[int, tuple[str, ...]]] = field(default_factory=set)
+    _clean: set[tuple[int, tuple[str, ...], frozenset[str]]] = field(default_factory=set)
     """Ends that `clean` was seen to leave as they should be."""
 
     def moved(self, state: State, choice: str) -> State:
         """What follows, looked at."""
         name, request, _ = state.asked(choice)
         found = state.after(choice)
+        if choice.startswith("~") and self._is_stray(state, found, name, request.path):
+            found = replace(found, strays=found.strays | {request.path})
         if self._watches(name) and name not in found.since:
             found = replace(found, since={**found.since, name: len(found.versions) - 1})
         if request.kind not in CHANGES or found.world is state.world:
             return found
         return self._look(found, name, request.path)
+
+    def _is_stray(self, before: State, now: State, writer: str, path: str) -> bool:
+        """Whether a first writer's doubled shard has come back behind its end. Its claim is gone,
+        and nobody can tell the shard from a stranger's file."""
+        came = path in now.world.objects and path not in before.world.objects
+        doubled = (writer, Fate.TWICE) in now.met and writer not in now.landed
+        is_shard = path.startswith(f"{FOLDER}/{GLOBBED}")
+        return came and doubled and is_shard and now.actors[writer].ended
 
     def _watches(self, name: str) -> bool:
         return isinstance(self.programs[name], Read | Glob)
@@ -210,7 +220,7 @@ class Promises:
 
     def _cleaned(self, state: State) -> State:
         """Long after everything has ended: `clean` leaves the dataset, what others own, no more."""
-        key = state.world.fingerprint(), state.landed
+        key = state.world.fingerprint(), state.landed, state.strays
         if key in self._clean:
             return state
         world = state.world.copy()
@@ -224,12 +234,13 @@ class Promises:
         for path in (*self.foreign, MANIFEST):
             state = self._look(state, "clean", path)
         now = dataset(world)
-        kept = {*self.foreign, *named(world), *([MANIFEST] if now is not None else [])}
+        kept = {*self.foreign, *state.strays, *named(world)}
+        kept |= set() if now is None else {MANIFEST}
         if left := world.objects.keys() - kept:
             raise Violation(f"clean left {', '.join(sorted(left))}")
         if world.uploads:
             raise Violation(f"clean left the uploads {world.uploads}")
-        if not any("train-" in path for path in self.foreign):
+        if not any("train-" in path for path in (*self.foreign, *state.strays)):
             self._check_globbed(world)
         if now is not None:
             found = Direct(world, 0x4E, lambda: tuple(sorted(RecordReader(URL)))).run()

@@ -26,6 +26,8 @@ class State:
     dead: frozenset[str] = frozenset()
     met: tuple[tuple[str, Fate], ...] = ()
     """The faults so far, and whom they befell."""
+    strays: frozenset[str] = frozenset()
+    """Shards under plain names that a doubled request brought when their writer had given up."""
     since: dict[str, int] = field(default_factory=dict)
     """How many versions there were when an actor made its first request."""
 
@@ -34,9 +36,8 @@ class State:
         actors = tuple(map(id, self.actors.values()))
         late = frozenset((n, r.kind, r.path, hash(r.arguments)) for n, r in self.late)
         told = len(self.met), frozenset(name for name, _ in self.met), tuple(self.since.values())
-        return hash(
-            (self.world.fingerprint(), actors, self.versions, self.landed, late, self.dead, told)
-        )
+        ended = self.landed, self.dead, self.strays
+        return hash((self.world.fingerprint(), actors, self.versions, late, told, ended))
 
     def choices(self, faults: int) -> list[str]:
         """All that may happen next: ``a`` goes on, ``a:lost`` does so with a fault, ``~0`` is the
