@@ -484,14 +484,16 @@ def test_a_shorter_shard_of_as_many_records(
     ],
     ids=["records", "batch_size", "batch", "turns", "turns in batches", "shuffled"],
 )
-def test_another_shard_of_the_same_sizes(
-    tmp_path: Path, scheme: str, read: Callable[[str], Any]
+@pytest.mark.parametrize("old_size", [1_000, 1_100], ids=["same sizes", "longer"])
+def test_another_shard_whose_own_checksums_hold(
+    tmp_path: Path, scheme: str, read: Callable[[str], Any], old_size: int
 ) -> None:
-    """All of its own checksums hold. Only the index's sums know that it is another."""
+    """Only the index's sums know that it is another. The longer one has a record where the block
+    ends."""
     root = f"{scheme}{tmp_path}"
-    for word in ("now", "old"):
+    for word, size in (("now", 1_000), ("old", old_size)):
         with tfs.ShardedWriter(f"{root}/{word}/train", num_shards=2) as writer:
-            writer.write_batch([word.encode() * 1_000] * 1_200)
+            writer.write_batch([word.encode() * size] * 1_200)
     now, old = (tfs.open(f"{root}/{word}/train").shards[1].url for word in ("now", "old"))
     with fsspec.open(old, "rb") as source, fsspec.open(now, "wb") as target:
         target.write(source.read())

@@ -196,7 +196,8 @@ static bool is_as_told(const tfrecord_cursor *at, const op_search *wanted, size_
             why, TF_DATA_LOSS,
             "%s: the data ends inside a block: %zu of its bytes are missing (offset %" PRId64 ")",
             wanted->url, wanted->size - size, wanted->base + (int64_t)size);
-    if ((int64_t)at->sum == wanted->sums.behind) return true;
+    /* What ends inside a record, by a header that holds, are other records too. */
+    if (at->need == 0 && (int64_t)at->sum == wanted->sums.behind) return true;
     return fail(why, TF_FAILED_PRECONDITION,
                 "%s: does not hold the records that its index tells of (block at offset %" PRId64
                 "): this file or its manifest was replaced; make the dataset again to read what is "
@@ -234,7 +235,8 @@ bool op_part_search(op_part *found, const op_search *wanted, failure *why) {
     const bool others = is_known(wanted) && bytes->size < wanted->size && at.count == wanted->take;
     found->count = passed && !others ? at.count : 0;
     found->end = at.offset;
-    if (at.fault != TFRECORD_OK || (wanted->whole && at.need > 0))
+    const bool cut = wanted->whole && at.need > 0;
+    if (at.fault != TFRECORD_OK || (cut && !(is_known(wanted) && bytes->size >= wanted->size)))
         return fail_fault(why, wanted, &at);
     if (is_as_told(&at, wanted, bytes->size, why)) return true;
     if (bytes->size >= wanted->size) found->count = 0;
