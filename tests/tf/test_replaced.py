@@ -19,6 +19,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tests.servers.place import Place  # noqa: E402
+from tests.support.long import long  # noqa: E402
 from tests.tf.run_program import run  # noqa: E402
 from tfio_store.errors import ReplacedError  # noqa: E402
 from tfio_store.storage.cloud.bucket_store import BucketStore  # noqa: E402
@@ -87,7 +88,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(params=["local", "s3", "s3+obstore"])
+@pytest.fixture(params=["local", "s3+obstore", long("s3")])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     server, _, backend = request.param.partition("+")
     if backend:

@@ -212,6 +212,10 @@ class Fetch(Generic[Tag]):
 _SMALL = 256 << 10
 """Bytes that are read and worked on sooner than a thread wakes."""
 
+_ALONE = 0.003
+"""Seconds that a reader of local files waits and works before others are woken. To hand a range to
+a thread takes as long as to scan some hundred KiB of it: what is small is read sooner by one."""
+
 
 class _Begun(NamedTuple):
     """A range that was begun. ``request`` brings its bytes, if they come from afar; ``work`` can be
@@ -244,8 +248,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     if not as many as usual. ``threads``: how many work on ranges at a time. Default: all `workers`.
     ``meter``: what counts them.
 
-    The caller works on a local range that is wanted at once, for which nobody has to be woken,
-    while threads work on those behind it. It also works on what no thread has begun when its turn
+    The caller works on the first local ranges, for which nobody has to be woken, and later on one
+    that is wanted at once, while threads work on those behind it. It also works on what no thread has begun when its turn
     comes: no reader waits for what others have begun.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
@@ -273,7 +277,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._waiting: deque[_Begun] = deque()
         self._next: Fetch[Tag] | None = None
         self._spent = 0
-        self._fresh = True
+        self._alone = _ALONE
 
     def __next__(self) -> tuple[Fetch[Tag], Any]:
         self._fill()
@@ -286,7 +290,9 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         try:
             answer, came = self._answer(begun)
             del begun  # or it would keep the bytes
-            nbytes = self._measure(answer, asked)
+            waited = monotonic() - asked
+            self._alone -= waited
+            nbytes = self._measure(answer, waited)
             self._check(fetch, nbytes)
         except BaseException:
             self.close()
@@ -296,7 +302,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._window_of(fetch.store).answered(nbytes, asked, came)
         return fetch, answer
 
-    def _measure(self, answer: Any, asked: float) -> int:
+    def _measure(self, answer: Any, waited: float) -> int:
         """The bytes of an answer, which are counted with what they took."""
         meter = self._meter
         if isinstance(answer, Worked):
@@ -304,7 +310,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             meter.add(answer.took)
         else:
             nbytes = len(memoryview(answer))
-        meter.count(nbytes, monotonic() - asked)
+        meter.count(nbytes, waited)
         return nbytes
 
     def _answer(self, begun: _Begun) -> tuple[Any, float]:
@@ -377,9 +383,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             self._window = self._window or self._window_of(fetch.store)
             self._next = None
             self._spent += fetch.cost
-            alone = not self._waiting and (self._fresh or fetch.cost <= _SMALL)
+            alone = not self._waiting and (self._alone > 0 or fetch.cost <= _SMALL)
             begun = self._begin(fetch)
-            self._fresh = False
             self._waiting.append(begun)
             by_caller = begun.work is not None and begun.request is None
             if begun.answer.done() or (alone and by_caller):
