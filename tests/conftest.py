@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 import uuid
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
 from tests.servers.trap import Trap, trap
+from tfio_store.storage import read_ahead
 
 # How long an example takes says nothing here: the first one imports, traces, or waits for others.
 hypothesis.settings.register_profile("tests", deadline=None)
@@ -153,6 +155,16 @@ def loopback_only(outside: Trap) -> Iterator[None]:
     """Fails a test that reached for another address, even where the error was swallowed."""
     yield
     assert outside.attempts() == []
+
+
+@pytest.fixture(autouse=True)
+def threads_at_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is read here is small, so one thread would read all of it. In every other test, always
+    the same ones, threads read together from the second range on."""
+    with pytest.MonkeyPatch.context() as patched:
+        if zlib.crc32(request.node.nodeid.encode()) % 2:
+            patched.setattr(read_ahead, "_ALONE", 1e-9)
+        yield
 
 
 def s3_options(endpoint: str) -> dict[str, Any]:
