@@ -8,8 +8,11 @@ import gzip
 import itertools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ import tfio_store as tfs
 from tests.support.framed import framed
 from tfio_store.loader.content import LoaderContent
 from tfio_store.loader.gathering import Gathering
+from tfio_store.storage.fsspec_store import MemoryStore
 
 COUNT = 1003
 SCHEMA: dict[str, Any] = {"x": "int64", "y": "float32"}
@@ -209,6 +213,50 @@ def test_a_dropped_one_leaves_no_work(tmp_path: Path) -> None:
     while not all(future.done() for future in futures) and time.monotonic() < until:
         time.sleep(0.01)
     assert all(future.done() for future in futures)
+
+
+def test_a_store_that_is_slow_holds_up_no_batch_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store answers six ranges, and the others when they are let through."""
+    url, read = "memory://slow/train", MemoryStore.read
+    with tfs.ShardedWriter(url, num_shards=1, block_bytes=4096) as writer:
+        writer.write_batch(records())
+    held: list[tuple[Future[Any], Callable[[], Future[Any]]]] = []
+    calls = itertools.count()
+
+    def slow(store: MemoryStore, *args: Any, **options: Any) -> Future[Any]:
+        answer = partial(read, store, *args, **options)
+        if next(calls) < 6:
+            return answer()
+        held.append((Future(), answer))
+        return held[-1][0]
+
+    reader = tfs.RecordReader(url)
+    monkeypatch.setattr(MemoryStore, "range_bytes", 4096)
+    monkeypatch.setattr(MemoryStore, "read", slow)
+    found, given = gathering(reader, 10), list[list[int]]()
+    while not held or found._loads:
+        columns = found.batch()
+        given.append(columns["x"].tolist())
+        found.done()
+    assert len(given) > 20
+    assert len(held) > 1
+
+    def let_through() -> None:
+        while given[-1][-1] != COUNT - 1:
+            while held:
+                future, answer = held.pop(0)
+                future.set_result(answer().result())
+            time.sleep(0.001)
+
+    helper = threading.Thread(target=let_through, daemon=True)
+    helper.start()
+    while (columns := found.batch()) is not None:
+        given.append(columns["x"].tolist())
+        found.done()
+    helper.join()
+    assert list(itertools.chain.from_iterable(given)) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("budget", [100_000, 1 << 20, 8 << 20])

@@ -269,7 +269,8 @@ class Gathering:
     # Reading ahead
 
     def _fill(self) -> None:
-        """Begin loads, as far as there is room for them."""
+        """Begin loads, as far as there is room for them. Nobody waits for a store while there is a
+        load to give."""
         if self._stands is None:
             beginning = _Places()
             beginning.add(0, self._traversal.mark(), 0)
@@ -285,8 +286,8 @@ class Gathering:
     def _has_room(self) -> bool:
         if not self._loads:
             return True
-        if self._content.schema is None:
-            return False  # nothing is done ahead
+        if self._content.schema is None or (self._left is None and self._traversal.waits):
+            return False  # nothing is done ahead, or can be
         some = len(self._loads) < self._at_once + _MORE
         return some and self._held + self._loads[-1].cost <= self._room
 
@@ -295,6 +296,8 @@ class Gathering:
         load = self._growing or _Load(self._content, self._threads, self._each)
         self._growing = load
         while load.rows < self._size or load.rows < self._wanted:
+            if self._left is None and self._loads and self._traversal.waits:
+                return None  # it grows on when more has come
             if self._left is None and not self._read():
                 break
             assert self._left is not None

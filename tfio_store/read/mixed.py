@@ -228,6 +228,11 @@ class MixedTraversal:
         """Bytes of the budget that may be held behind it, made of records that it gave."""
         return sum(source.traversal.room for source in self._sources)
 
+    @property
+    def waits(self) -> bool:
+        """Whether one of them waits."""
+        return any(source.traversal.waits for source in self._sources)
+
     def hold(self, nbytes: int) -> None:
         """Take so many bytes of the budget for what is held behind it."""
         for source in self._sources:

@@ -291,6 +291,12 @@ class Traversal:
         """Bytes of the budget that may be held behind it, made of records that it gave."""
         return (self.options.memory_budget - 2 * self.reader_order.window_most()) // 2
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next range of a bucket has been asked for, and is not there yet."""
+        coming = self.meter.coming
+        return coming is not None and not coming.done()
+
     def hold(self, nbytes: int) -> None:
         """Take so many bytes of the budget for what is held behind it."""
         self.meter.behind = nbytes
@@ -374,6 +380,8 @@ class AnyTraversal(Protocol):
 
     @property
     def room(self) -> int: ...
+    @property
+    def waits(self) -> bool: ...
     def next_batch(self) -> RecordBatch | None: ...
     def next_records(self) -> RecordBatch | list[bytes] | None: ...
     def mark(self) -> AnyMark: ...

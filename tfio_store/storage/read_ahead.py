@@ -117,6 +117,8 @@ class Meter:
     """Bytes of the budget that are in use."""
     behind: int = 0
     """Bytes of it that the caller holds, made of what it was given."""
+    coming: Future[Any] | None = None
+    """What brings the next range, if it comes from afar."""
     read: float = 0.0
     inflate: float = 0.0
     scan: float = 0.0
@@ -249,8 +251,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
     ``meter``: what counts them.
 
     The caller works on the first local ranges, for which nobody has to be woken, and later on one
-    that is wanted at once, while threads work on those behind it. It also works on what no thread has begun when its turn
-    comes: no reader waits for what others have begun.
+    that is wanted at once, while threads work on those behind it. It also works on what no thread
+    has begun when its turn comes: no reader waits for what others have begun.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.
@@ -285,6 +287,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             self._meter.held = 0
             raise StopIteration
         begun = self._waiting.popleft()
+        self._meter.coming = None
         fetch: Fetch[Tag] = begun.fetch
         asked = monotonic()
         try:
@@ -300,6 +303,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._meter.held = self._spent
         self._spent -= fetch.cost
         self._window_of(fetch.store).answered(nbytes, asked, came)
+        self._meter.coming = self._waiting[0].request if self._waiting else None
         return fetch, answer
 
     def _measure(self, answer: Any, waited: float) -> int:
