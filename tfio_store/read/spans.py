@@ -8,6 +8,7 @@ thread that takes the spans in their order (`read/fetch.py`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -394,7 +395,8 @@ def _held(table: BlockTable | None, start: int, stop: int) -> tuple[int | None, 
     whole blocks."""
     if table is None or table.sums is None:
         return None, 0
-    first, last = table.offsets.searchsorted((start, stop)).tolist()
-    if table.offsets[[first, last]].tolist() != [start, stop]:
+    ends = table.offsets.data  # `searchsorted` would let go of the GIL
+    first, last = bisect_left(ends, start), bisect_left(ends, stop)
+    if ends[first] != start or ends[last] != stop:
         return None, 0
     return int(table.records[last] - table.records[first]), int(table.sums[first])

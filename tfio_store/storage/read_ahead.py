@@ -220,12 +220,12 @@ a thread takes as long as to scan some hundred KiB of it: what is small is read 
 
 
 class _Begun(NamedTuple):
-    """A range that was begun. ``request`` brings its bytes, if they come from afar; ``work`` can be
-    done by whoever waits for the answer."""
+    """A range that was begun, or is left to whoever waits for it: then it has no ``answer`` yet.
+    ``request`` brings its bytes, if they come from afar; ``work`` can be done by the waiting."""
 
     fetch: Fetch[Any]
     path: str
-    answer: Future[Any]
+    answer: Future[Any] | None
     request: Future[BytesLike] | None = None
     work: Callable[[], Worked | None] | None = None
 
@@ -235,10 +235,20 @@ class _Begun(NamedTuple):
             with suppress(Exception):  # the work meets it again
                 self.request.result()
         came = monotonic()
-        if self.work is not None and self.answer.cancel():
+        if self.answer is None or (self.work is not None and self.answer.cancel()):
+            assert self.work is not None
             return self.work(), came
         answer = self.answer.result()
         return answer, came if self.request is not None else monotonic()
+
+
+def _by_caller(fetch: Fetch[Any], read: Any, threads: int | None) -> Worked | None:
+    """Work on what is in memory. What has to come from a disk is left to a thread."""
+    assert fetch.work is not None
+    found = fetch.work(fetch, partial(read, cached=True), True)
+    if found is not None:
+        return found
+    return workers(threads).submit(fetch.work, fetch, read, False).result()
 
 
 class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
@@ -341,22 +351,16 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         assert isinstance(here.store, LocalStore)
         read = partial(here.store.read_now, here.path, here.start, here.stop, here.version)
         work = partial(here.work, here, read, False)
-        pool = workers(self._threads)
         if self._waiting:
-            return _Begun(fetch, here.path, pool.submit(work), work=work)
-        at_hand = partial(here.work, here, partial(read, cached=True), True)
-
-        def by_caller() -> Worked | None:
-            found = at_hand()
-            return pool.submit(work).result() if found is None else found
-
-        return _Begun(fetch, here.path, Future(), work=by_caller)
+            return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
+        return _Begun(fetch, here.path, None, work=partial(_by_caller, here, read, self._threads))
 
     def _window_of(self, store: Store) -> RequestWindow:
         """The window for the store of the moment: the shards of a dataset may lie in several."""
         window, limits = self._window, (store.in_flight, store.most_in_flight)
         if isinstance(store, LocalStore):
-            threads, most = self._threads or cores(), cores()
+            most = cores()
+            threads = self._threads or most
             # one more for each waits its turn, unless fewer are to work than there are
             at_once = threads if threads < most else 2 * threads
             limits = at_once, at_once
@@ -390,8 +394,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             alone = not self._waiting and (self._alone > 0 or fetch.cost <= _SMALL)
             begun = self._begin(fetch)
             self._waiting.append(begun)
-            by_caller = begun.work is not None and begun.request is None
-            if begun.answer.done() or (alone and by_caller):
+            if alone if begun.answer is None else begun.answer.done():
                 return  # what is there at once is best used while it is in the cache
 
     @property
