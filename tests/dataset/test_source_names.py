@@ -23,7 +23,8 @@ from tests.servers.web import web_server
 from tests.support.framed import framed
 from tests.support.named import FILES, MEANINGS, MISTAKES, file_names, put_all, put_in
 from tfio_store.cli.entry import main
-from tfio_store.dataset import source_names
+from tfio_store.dataset import pages, source_names
+from tfio_store.dataset.block_tables import decode_table
 from tfio_store.dataset.source_names import Names, Numbered, Pattern, grouped, numbered, step
 
 LOCAL = "*?[" + "@,{}"
@@ -524,3 +525,18 @@ def test_shards_that_a_manifest_names_are_read_by_it(tmp_path: Path) -> None:
     assert list(tfs.RecordReader(tmp_path / "a@2")) == [b"3", b"4"]
     with pytest.raises(FileNotFoundError, match=r"did you mean .*a"):
         tfs.open(tmp_path / "a@3")
+
+
+def test_a_file_needs_no_table_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads files one by one would else pay for each as often as there are files."""
+    with tfs.ShardedWriter(tmp_path / "train", num_shards=8) as writer:
+        writer.write_batch([b"%d" % i for i in range(80)])
+    decoded = list[int]()
+
+    def counted(*given: Any) -> Any:
+        decoded.append(1)
+        return decode_table(*given)
+
+    monkeypatch.setattr(pages, "decode_table", counted)
+    assert len(list(tfs.RecordReader(tmp_path / "train-00003-of-00008.tfrecord"))) == 10
+    assert len(decoded) == 1

@@ -87,10 +87,10 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
             tags.setdefault(match["dataset"], set()).add(match["tag"] or "")
     found: dict[int, Shard] = {}
     for (_, stem), numbers in named.items():
-        known = _shards_beside(dataset, numbers, stem)
+        known = _shards_beside(dataset, numbers, stem, others=by_pattern)
         for tag in sorted(tags[stem] - {""} if not known else ())[:1]:
             stem += tag  # what looks like a tag is a part of the name
-            known = _shards_beside(dataset, numbers, stem)
+            known = _shards_beside(dataset, numbers, stem, others=by_pattern)
         if by_pattern and known:
             _warn_of_others(dataset, numbers, known, stem)
         for i in numbers:
@@ -121,9 +121,11 @@ def _warn_of_others(
     )
 
 
-def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[str, Shard]:
-    """The shards of the dataset of that name in the folder of these files, by URL. Of a long list,
-    only those that are these files."""
+def _shards_beside(
+    dataset: Dataset, files: Sequence[int], stem: str, *, others: bool
+) -> dict[str, Shard]:
+    """The shards of the dataset of that name in the folder of these files, by URL: those that are
+    these files. The ``others`` too, unless the list is long."""
     store, path = dataset.open(files[0])
     folder = Folder(store, split_url(path)[0])
     try:
@@ -132,7 +134,8 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
             return {}
         shards = ListedShards.of(folder, found.manifest)
         names = (split_url(dataset.shards[i].url)[1] for i in files)
-        some = shards.pages.numbers_of(names) if shards.long else range(len(shards))
+        everything = others and not shards.long
+        some = range(len(shards)) if everything else shards.pages.numbers_of(names)
         known = list(shards.some(some))
     except (ManifestError, FileNotFoundError) as error:
         warn(f"read without its manifest: {error}")
