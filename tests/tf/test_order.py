@@ -256,6 +256,18 @@ def test_turns_that_hang_on_threads_are_not_fused_by_a_seed(files: list[str]) ->
     assert "not fused" not in free.explain()
 
 
+def test_no_number_is_drawn_in_vain(files: list[str]) -> None:
+    """Before a `batch` TensorFlow runs a map ahead of what is taken; before `padded_batch` not."""
+
+    def chain(read: Any, module: Any, files: list[str]) -> Any:
+        drawn = read(files).map(lambda record: tf.random.uniform([2], seed=7))
+        return drawn.padded_batch(7).take(1).repeat(20)
+
+    native, *others = three(chain, files)
+    wanted = taken(native)
+    assert [taken(each) for each in others] == [wanted] * 2
+
+
 def test_a_share_has_tensorflows_elements(files: list[str]) -> None:
     def shares(read: Any) -> list[list[bytes]]:
         return [list(read(files).shard(3, i).as_numpy_iterator()) for i in range(3)]

@@ -262,21 +262,18 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> tf.data.Dataset:
-        plan, size, drop = self._open_plan(), integer(batch_size), _truth(drop_remainder)
-        if plan is None or size is None or size < 1 or drop is None:
-            return self._behind(
-                "batch", batch_size, drop_remainder, num_parallel_calls, deterministic, name
-            )
-        made = self._then(
-            replace(plan, batch=(size, drop)),
-            lambda found: _TF.batch(found, size, drop, num_parallel_calls, deterministic),
-            f"batch({size})",
-            nest.map_structure(lambda each: each._batch(size if drop else None), self.element_spec),
+        found = self._batched(
+            batch_size,
+            drop_remainder,
+            lambda found, size, drop: _TF.batch(
+                found, size, drop, num_parallel_calls, deterministic
+            ),
         )
-        # Keras looks for these
-        made._batch_size = tf.constant(size, tf.int64)
-        made._drop_remainder = tf.constant(drop)
-        return made
+        if found is not None:
+            return found
+        return self._behind(
+            "batch", batch_size, drop_remainder, num_parallel_calls, deterministic, name
+        )
 
     def padded_batch(
         self,
@@ -286,11 +283,38 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         drop_remainder: Any = False,
         name: str | None = None,
     ) -> tf.data.Dataset:
+        found = None
         if padding_values is None and _is_padded(self.element_spec, padded_shapes):
-            return self.batch(batch_size, drop_remainder, name=name)
+            # not `batch`: TensorFlow runs a map before that ahead, and numbers are drawn in vain
+            found = self._batched(
+                batch_size,
+                drop_remainder,
+                lambda found, size, drop: _TF.padded_batch(found, size, drop_remainder=drop),
+            )
+        if found is not None:
+            return found
         return self._behind(
             "padded_batch", batch_size, padded_shapes, padding_values, drop_remainder, name
         )
+
+    def _batched(
+        self, batch_size: Any, drop_remainder: Any, native: Callable[[Any, int, bool], Any]
+    ) -> tf.data.Dataset | None:
+        """Batches of a plan, or what ``native`` makes if it is not carried out. None if nobody can
+        tell how they are batched."""
+        plan, size, drop = self._open_plan(), integer(batch_size), _truth(drop_remainder)
+        if plan is None or size is None or size < 1 or drop is None:
+            return None
+        made = self._then(
+            replace(plan, batch=(size, drop)),
+            lambda found: native(found, size, drop),
+            f"batch({size})",
+            nest.map_structure(lambda each: each._batch(size if drop else None), self.element_spec),
+        )
+        # Keras looks for these
+        made._batch_size = tf.constant(size, tf.int64)
+        made._drop_remainder = tf.constant(drop)
+        return made
 
     def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
         known = count is None or integer(count) is not None
