@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -10,18 +9,13 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import TypeVar
 
+from tfio_store.storage.answers import status_of
 from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.silence import Waiting, log
 
 __all__ = ["Retry", "log"]
-
-
-# The library's one logger, ``tfio_store``: what it does on its own that a person may ask about.
-
-
-log = logging.getLogger("tfio_store")
-
 
 T = TypeVar("T")
 
@@ -38,19 +32,26 @@ class Retry:
     """How to repeat requests after passing faults.
 
     These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
-    once. Before attempt n + 1 a request waits a random time of up to ``min(max_delay, base_delay *
-    2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together),
-    and up to four times that where the store answers that it is asked too often (503 SlowDown).
-    The logger ``tfio_store`` logs each repeated attempt, at level INFO.
+    once. How long a job waits through an outage is one number, ``outage``. Before attempt n + 1 a
+    request waits a random time of up to ``min(max_delay, base_delay * 2**(n - 1))`` seconds ("full
+    jitter": it spreads clients that a store has turned away together), and up to four times that
+    where the store answers that it is asked too often (503 SlowDown). The logger ``tfio_store``
+    logs each repeated attempt, at level INFO, and at level WARNING each store of which nothing has
+    come for 30 seconds.
 
     Args:
-        attempts (int): How often a request is made at most. Default 8.
+        attempts (int | None): How often a request is made at most. Default None: ``outage`` alone
+            decides.
         base_delay (float): Seconds: the longest wait before the second attempt. Default 0.1.
         max_delay (float): Seconds: the longest wait of all. Default 10.
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
-        refused (float): Seconds for which an address is tried that does not answer (a refused
-            connection, an unknown name). Default 5.
+        refused (float): Seconds for which an address is tried at which nobody has answered yet (a
+            refused connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
+            answered this process, ``outage`` counts.
+        outage (float): Seconds for which a request is repeated while its store is down: an attempt
+            that begins later is the last. Time in which a request waits for its turn, because the
+            store wants fewer of them, does not count. Default 300. 0 repeats nothing.
 
     Raises:
         ValueError: A number is out of its range.
@@ -58,20 +59,21 @@ class Retry:
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
         >>> reader = tfs.RecordReader(
-        ...     "train", storage=tfs.Storage(retry=tfs.Retry(attempts=3, timeout=10))
+        ...     "train", storage=tfs.Storage(retry=tfs.Retry(outage=1800, timeout=60))
         ... )
     """
 
-    attempts: int = 8
+    attempts: int | None = None
     base_delay: float = 0.1
     max_delay: float = 10.0
     timeout: float = 30.0
     refused: float = 5.0
+    outage: float = 300.0
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
+        if self.attempts is not None and self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts!r}): pass 1 (no retries) or more")
-        for name in ("base_delay", "max_delay", "refused"):
+        for name in ("base_delay", "max_delay", "refused", "outage"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Retry({name}={getattr(self, name)!r}): pass seconds, 0 or more")
         if self.timeout <= 0:
@@ -198,15 +200,18 @@ class Trials:
         self._url = url
         self._pace = pace
         self._secrets = secrets
-        self._failures = 0
+        self._waiting = Waiting(url)
         self._refused = 0.0  # seconds waited for somebody to answer
+        self._lasted = 0.0  # seconds of attempts, and of pauses between them
         self._begun = 0.0
 
     def __enter__(self) -> Trials:
         self._number = self._pace.join()
+        self._waiting.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._waiting.end()
         self._pace.leave(self._number)
 
     def wait(self) -> float:
@@ -218,23 +223,29 @@ class Trials:
 
     def ended(self, fault: BaseException | None = None) -> float | BaseException:
         """Return the seconds until the next attempt, or the exception to raise in place of one."""
+        now = monotonic()
         refused = fault is not None and is_slow_down(fault)
-        self._pace.ended(monotonic(), self._begun, refused=refused)
+        self._pace.ended(now, self._begun, refused=refused)
         if fault is None:
+            self._pace.answered = self._waiting.came = True
             return 0.0
-        return self._after(fault) if isinstance(fault, Exception) else fault
+        if status_of(fault) is not None:
+            self._pace.answered = True
+        return self._after(fault, now) if isinstance(fault, Exception) else fault
 
-    def _after(self, fault: Exception) -> float | Exception:
-        self._failures += 1
-        retry = self._retry
-        if self._failures >= retry.attempts or not is_transient(fault):
-            return named(fault, self._url, self._failures, self._secrets)
-        pause = retry.delay(self._failures + SLOWER * is_slow_down(fault))
-        if is_refused(fault):
+    def _after(self, fault: Exception, now: float) -> float | Exception:
+        failures = self._waiting.failures = self._waiting.failures + 1
+        retry, most = self._retry, self._retry.attempts
+        given_up = failures == most or self._lasted >= retry.outage  # when this attempt began
+        pause = retry.delay(failures + SLOWER * is_slow_down(fault))
+        self._lasted += now - self._begun + pause
+        if is_refused(fault) and not self._pace.answered:
             self._refused += pause
-            if self._refused > retry.refused:
-                return named(fault, self._url, self._failures, self._secrets)
+            given_up = given_up or self._refused > retry.refused
+        if given_up or not is_transient(fault):
+            return named(fault, self._url, failures, self._secrets)
         said = redacted(f"{type(fault).__name__}: {fault}", self._secrets)
-        text = "%s: attempt %d of %d failed, the next is in %.1f s: %s"
-        log.info(text, self._url, self._failures, retry.attempts, pause, said)
+        self._waiting.fault = said
+        text = "%s: attempt %d%s failed, the next is in %.1f s: %s"
+        log.info(text, self._url, failures, f" of {most}" if most else "", pause, said)
         return pause
