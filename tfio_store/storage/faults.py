@@ -14,8 +14,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfio_store.storage.advice import advice_on
-from tfio_store.storage.answers import code_of, reason_of, status_of
+from tfio_store.storage.answers import advice_on, code_of, reason_of, status_of
 from tfio_store.storage.redaction import redacted, secrets_in, without_secrets
 
 __all__ = [
@@ -316,7 +315,7 @@ def named(
         text = f"{text} (gave up after {attempts} attempts)"
     advice = advice_on(chain_of(fault), url)
     if advice is not None and advice not in text:
-        text = f"{text}. {advice}"
+        text = f"{text.rstrip('.')}. {advice}"
     if kind is TimeoutError:
         kind = RequestTimeoutError
     error = kind(number, text, url)

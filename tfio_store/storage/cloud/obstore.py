@@ -233,6 +233,7 @@ class ObstoreReads(BucketStore):
             if found is None:
                 return self._read_by_fsspec(path, start, stop, version)
             self._proven.add(place[0])
+            self._pace.here.answered = True
             piece, size = found
             pieces.append(piece)
             at = end
