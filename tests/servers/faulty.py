@@ -1,4 +1,4 @@
-"""A proxy before a store that refuses in its cloud's own words, hangs or hangs up, as it is told."""
+"""A proxy before a store that refuses in its cloud's own words, hangs or hangs up, as told."""
 
 from __future__ import annotations
 
