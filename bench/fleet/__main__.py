@@ -30,6 +30,10 @@ from tfio_store.storage.pace import Pace
 URL = "s3://bucket/ds/train"
 PAGES = 489
 
+ATTEMPTS = 8
+"""A host gives up after so many refusals in a row, as no host should meet. By itself it would wait
+for minutes."""
+
 
 @dataclass
 class Host:
@@ -90,7 +94,7 @@ def fleet(
     dice = random.Random(seed)
 
     def read(number: int, death: float, state: dict[str, Any] | None = None) -> None:
-        host, store = hosts[number], HostStore(service, tfs.Retry())
+        host, store = hosts[number], HostStore(service, tfs.Retry(attempts=ATTEMPTS))
         host.begun = host.begun or clock.now
         try:
             reader = tfs.RecordReader(URL, storage=reached(store)).shard(number, count)

@@ -85,7 +85,7 @@ CASES: dict[str, dict[str, tuple[Answer, type[OSError], str]]] = {
             gcs(401, "required", "Anonymous caller does not have storage.objects.get access to the "
                 "Google Cloud Storage object. Permission 'storage.objects.get' denied on resource "
                 "(or it may not exist)."),
-            PermissionError, "No credentials were found.*token='anon' reads public data only",
+            PermissionError, "Run `gcloud auth application-default login`.*reads public data only",
         ),
         "no permission": (
             gcs(403, "forbidden", "me@p.iam.gserviceaccount.com does not have storage.objects.get "
@@ -137,7 +137,7 @@ CASES: dict[str, dict[str, tuple[Answer, type[OSError], str]]] = {
         "anonymous": (
             azure(409, "PublicAccessNotPermitted",
                   "Public access is not permitted on this storage account."),
-            OSError, "No credentials were found",
+            OSError, "AZURE_STORAGE_SAS_TOKEN.*anon=true reads public data only",
         ),
         "throttled": (
             azure(503, "ServerBusy", "Operations per second is over the account limit."),

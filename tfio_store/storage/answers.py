@@ -147,17 +147,16 @@ TABLE = (
     ("S3", r"CredentialRetrievalError|AssumeRole|MetadataRetrieval",
      "The profile or role gives no credentials: try `aws sts get-caller-identity` there"),
     ("GCS", r"DefaultCredentialsError|Anonymous caller|HTTP 401 .*anonymous",
-     "No credentials were found: run `gcloud auth application-default login`, or set "
-     "GOOGLE_APPLICATION_CREDENTIALS or token= of storage_options=; token='anon' reads public data "
-     "only"),
-    ("GCS", r"RefreshError|NonRetryableError|invalid_grant|Reauthentication|HTTP 401\b",
+     "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS or token= "
+     "of storage_options=; token='anon', or finding no credentials, reads public data only"),
+    ("GCS", r"RefreshError|NonRetryableError|invalid_grant|Reauthentication"
+     r"|Invalid Credentials|HTTP 401\b",
      "The credentials have expired or were revoked: run `gcloud auth application-default login` "
      "and start again; a long job needs a service account, which is renewed while it runs"),
     ("Azure", r"CredentialUnavailableError|NoAuthenticationInformation|PublicAccessNotPermitted"
      r"|DefaultAzureCredential failed",
-     "No credentials were found: set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or "
-     "AZURE_STORAGE_CONNECTION_STRING, or anon=False with `az login` or a managed identity; "
-     "anon=True reads public data only"),
+     "Set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, "
+     "run `az login` or use a managed identity; anon=true reads public data only"),
     ("Azure", r"not valid in the specified time frame|token is expired|[Ll]ifetime validation"
      r"|InvalidAuthenticationInfo|AADSTS(?:7000222|700082|50173|70043|500133)\b",
      "The token has expired: sign a new SAS, or run `az login`, and start again; a managed "
@@ -185,7 +184,7 @@ TABLE = (
     # no permission
     ("S3", r"AccessDenied|AllAccessDisabled|AccountProblem|HTTP 403\b",
      "The credentials may not do this: ask for the action that is named, or compare the "
-     "permissions in docs/how_to/operate_a_job; a bucket whose reader pays says the same, until "
+     "permissions in docs/how_to/watch_a_job.md; a bucket whose reader pays says the same, until "
      "requester_pays=True is given"),
     ("GCS", r"HTTP 403\b",
      "The account may not do this: grant Storage Object Viewer to read or Storage Object User to "

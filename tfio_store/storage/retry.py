@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ class Retry:
         max_delay (float): Seconds: the longest wait of all. Default 10.
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
-        refused (float): Seconds for which an address is tried at which nobody has answered yet (a
-            refused connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
+        refused (float): Seconds for which an address is tried that has never answered (a refused
+            connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
             answered this process, ``outage`` counts.
         outage (float): Seconds for which a request is repeated while its store is down: an attempt
             that begins later is the last. Time in which a request waits for its turn, because the
@@ -290,7 +291,7 @@ class Waiting:
         """Whether it has ended with an answer."""
 
     def begin(self) -> None:
-        self.since = monotonic()
+        self.since = time.monotonic()
         _watch.here.add(self)
 
     def end(self) -> None:
@@ -361,7 +362,7 @@ class Watch:
     def _run(self) -> None:
         sleep(STEP_S)
         while self._is_needed():
-            self._look(monotonic())
+            self._look(time.monotonic())
             sleep(STEP_S)
 
     def _is_needed(self) -> bool:
