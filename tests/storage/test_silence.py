@@ -22,6 +22,7 @@ from tests.servers.lesser_store import Answer
 from tests.servers.place import Place
 from tests.storage.test_advice import is_range, seen_through
 from tests.support.framed import framed
+from tfio_store.maintain import doctor
 from tfio_store.storage import Retry, retry as silence
 from tfio_store.storage.answers import StatusError
 from tfio_store.storage.pace import Pace
@@ -136,6 +137,16 @@ def test_a_server_that_goes_away_and_comes_back(
         until(lambda: "refused" in caplog.text.lower() or "Connect" in caplog.text)
         with faulty(s3.endpoint, urlsplit(proxy.endpoint).port or 0):
             assert bytes(future.result()) == bytes(50)
+
+
+def test_the_doctor_does_not_wait_so_long(s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_PATIENCE_S", 0.1)
+    with faulty(s3.endpoint) as proxy:
+        proxy.how = lambda _: DOWN["s3"]
+        place = seen_through(s3, proxy, "auto")
+        with pytest.raises(ConnectionError, match="The store is down"):
+            doctor.diagnose(place.url("train"), storage=place.storage())
+    assert 2 <= proxy.refused <= 20
 
 
 def test_five_minutes_are_ridden_out(monkeypatch: pytest.MonkeyPatch) -> None:
