@@ -242,6 +242,15 @@ def test_a_reader_ends_with_the_sentence(behind: tuple[str, Place, Faulty]) -> N
     assert "x-07" in str(caught.value.filename)
 
 
+def test_no_answer_in_time(behind: tuple[str, Place, Faulty]) -> None:
+    _, place, proxy = behind
+    store, path = place.open("x", retry=Retry(outage=0, timeout=0.5))
+    proxy.how = proxy.hang
+    for act in (lambda: store.read(path, 0, 256).result(), lambda: store.get(path)):
+        with pytest.raises(TimeoutError, match=r"No answer came in time.*Retry\(timeout=seconds"):
+            act()
+
+
 NOWHERE: list[tuple[str, dict[str, Any], str, str]] = [
     (url, options, backend, words)
     for url, options, backends, words in (

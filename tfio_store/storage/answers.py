@@ -208,6 +208,9 @@ TABLE = (
      "No server listens there: check endpoint_url and its port, and that the server runs"),
     ("", r"HTTP 5\d\d\b|ConnectTimeout|ConnectionTimeout",
      f"The store is down, or not reached from here; {WAIT}"),
+    ("", r"TimeoutError|timed out",
+     "No answer came in time: check the way to the store, and on a slow link let an attempt take "
+     "longer by Retry(timeout=seconds)"),
 )  # fmt: skip
 """Cloud ("" for all), words of an answer, sentence. The first row that fits counts."""
 
