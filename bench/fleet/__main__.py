@@ -116,6 +116,8 @@ def fleet(
             patched.enter_context(patch.object(module, "early", early))
         for module in (read_ahead, retry):
             patched.enter_context(patch.object(module, "monotonic", clock))
+        # the watch goes by the machine's clock, and what the end of the run leaves waits for ever
+        patched.enter_context(patch.object(retry.Waiting, "begin", lambda _: None))
         patched.enter_context(patch.object(pages, "decode_page", _once(pages)))
         if not paced:
             patched.enter_context(patch.object(Pace, "wait", lambda *_: 0.0))
