@@ -30,6 +30,10 @@ from tfio_store.storage.pace import Pace
 URL = "s3://bucket/ds/train"
 PAGES = 489
 
+ATTEMPTS = 8
+"""A host gives up after so many refusals in a row, as no host should meet. By itself it would wait
+for minutes."""
+
 
 @dataclass
 class Host:
@@ -90,7 +94,7 @@ def fleet(
     dice = random.Random(seed)
 
     def read(number: int, death: float, state: dict[str, Any] | None = None) -> None:
-        host, store = hosts[number], HostStore(service, tfs.Retry())
+        host, store = hosts[number], HostStore(service, tfs.Retry(attempts=ATTEMPTS))
         host.begun = host.begun or clock.now
         try:
             reader = tfs.RecordReader(URL, storage=reached(store)).shard(number, count)
@@ -112,6 +116,8 @@ def fleet(
             patched.enter_context(patch.object(module, "early", early))
         for module in (read_ahead, retry):
             patched.enter_context(patch.object(module, "monotonic", clock))
+        # the watch goes by the machine's clock, and what the end of the run leaves waits for ever
+        patched.enter_context(patch.object(retry.Waiting, "begin", lambda _: None))
         patched.enter_context(patch.object(pages, "decode_page", _once(pages)))
         if not paced:
             patched.enter_context(patch.object(Pace, "wait", lambda *_: 0.0))

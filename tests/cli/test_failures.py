@@ -266,7 +266,7 @@ def test_s3_without_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     code, text = said(run, ["head"], "s3://bucket/train", "-o", "use_listings_cache=false")
     assert code == 3
     assert "no credentials were found" in text
-    assert "as --storage-options, where s3fs and adlfs take anon=true" in text
+    assert "as --storage-options, where s3fs takes key=, secret= and anon=true" in text
 
 
 @pytest.mark.parametrize(

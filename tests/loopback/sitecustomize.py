@@ -32,8 +32,9 @@ def is_loopback(host: object) -> bool:
 
 
 def is_address(host: object) -> bool:
-    """Whether nobody is asked for what ``host`` means."""
-    return isinstance(host, str) and host.replace(".", "").isdigit()
+    """Whether nobody is asked for what ``host`` means. Names in ``.invalid`` are reserved to mean
+    nothing."""
+    return isinstance(host, str) and (host.replace(".", "").isdigit() or host.endswith(".invalid"))
 
 
 def hook(event: str, args: tuple[Any, ...]) -> None:

@@ -39,7 +39,7 @@ Rewrite = Callable[[Request, Forward], Answer]
 
 
 @contextlib.contextmanager
-def rewriting_store(endpoint: str, rewrite: Rewrite) -> Iterator[str]:
+def rewriting_store(endpoint: str, rewrite: Rewrite, port: int = 0) -> Iterator[str]:
     """The URL of a proxy before ``endpoint`` whose answers are what ``rewrite`` makes of them."""
     target, _, path = endpoint.partition("://")[2].partition("/")
 
@@ -76,7 +76,7 @@ def rewriting_store(endpoint: str, rewrite: Rewrite) -> Iterator[str]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with served(Handler) as proxy:
+    with served(Handler, port) as proxy:
         yield proxy + (f"/{path}" if path else "")
 
 

@@ -80,9 +80,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def served(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+def served(handler: type[http.server.BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
     """The endpoint of a server in this process, while the block runs."""
-    server = Server(("127.0.0.1", 0), handler)
+    server = Server(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

@@ -6,14 +6,14 @@ import glob
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from tfio_store.example import backend as running_backend
 from tfio_store.records._pure_batch import crc32c as by_google
 from tfio_store.records.compression import CODECS, codec_name
 from tfio_store.records.framing import crc32c
-from tfio_store.storage import Storage, Store
+from tfio_store.storage import Retry, Storage, Store
 from tfio_store.storage.cores import cores
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -22,6 +22,10 @@ _PACKAGES = (
     "tfio_store", "numpy", "fsspec", "google-crc32c", "s3fs", "gcsfs", "adlfs", "obstore",
     "pyarrow", "pandas", "pillow", "zstandard", "isal", "deflate", "tensorflow", "click", "rich",
 )  # fmt: skip
+
+
+_PATIENCE_S = 5.0
+"""For so many seconds a store that is down is asked. A job waits for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,10 @@ def diagnose(
     running = running_backend()
     endpoint = there = conditional = client = None
     if url is not None:
-        store, path = (storage or Storage()).open(url)
+        reached = storage or Storage()
+        if reached.retry is None:
+            reached = replace(reached, retry=Retry(outage=_PATIENCE_S))
+        store, path = reached.open(url)
         there = _is_there(store, path)
         endpoint, conditional = store.url(path), store.conditional
         client = store.client_of(path) if hasattr(store, "client_of") else None

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfio_store.storage.answers import code_of, reason_of, status_of
+from tfio_store.storage.answers import advice_on, code_of, reason_of, status_of
 from tfio_store.storage.redaction import redacted, secrets_in, without_secrets
 
 __all__ = [
@@ -144,10 +144,7 @@ NO_MORE_WORK = (
 )  # fmt: skip
 """The words of executors and threads then, in a RuntimeError that clients may wrap."""
 
-NO_CREDENTIALS = (
-    "no credentials were found; give them in the environment or as storage_options=, where s3fs "
-    "and adlfs take anon=true for public data"
-)
+NO_CREDENTIALS = "no credentials were found"
 
 NOT_STORAGE = (
     AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
@@ -170,7 +167,7 @@ def is_transient(fault: BaseException) -> bool:
             return True
     if ("google", "RefreshError") in types and getattr(fault, "retryable", False):
         return True  # the server of tokens was busy
-    passing = (TimeoutError, ConnectionError, EOFError)
+    passing = (TimeoutError, ConnectionError, EOFError, socket.gaierror)
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
@@ -316,6 +313,9 @@ def named(
     text = explanation(fault, kind, secrets)
     if attempts > 1:
         text = f"{text} (gave up after {attempts} attempts)"
+    advice = advice_on(chain_of(fault), url)
+    if advice is not None and advice not in text:
+        text = f"{text.rstrip('.')}. {advice}"
     if kind is TimeoutError:
         kind = RequestTimeoutError
     error = kind(number, text, url)

@@ -59,6 +59,8 @@ class Pace:
         self._lock = threading.Lock()
         self.rate = inf
         """Requests a second that may begin."""
+        self.answered = False
+        """Whether the store has answered anything. It is set by who asks."""
         self._searches = True
         self._cut = -inf
         """When the rate was last lowered."""

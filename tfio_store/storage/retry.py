@@ -1,27 +1,30 @@
-"""How often and how patiently a request is made again."""
+"""How often and how patiently a request is made again, and what the log says while it waits."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import random
 import re
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import TypeVar
 
+from tfio_store.storage.answers import status_of
 from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.threads import PerProcess, start_daemon
 
 __all__ = ["Retry", "log"]
 
-
-# The library's one logger, ``tfio_store``: what it does on its own that a person may ask about.
-
-
 log = logging.getLogger("tfio_store")
-
+"""The library's one logger: what it does on its own that a person may ask about."""
 
 T = TypeVar("T")
 
@@ -38,19 +41,26 @@ class Retry:
     """How to repeat requests after passing faults.
 
     These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
-    once. Before attempt n + 1 a request waits a random time of up to ``min(max_delay, base_delay *
-    2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together),
-    and up to four times that where the store answers that it is asked too often (503 SlowDown).
-    The logger ``tfio_store`` logs each repeated attempt, at level INFO.
+    once. How long a job waits through an outage is one number, ``outage``. Before attempt n + 1 a
+    request waits a random time of up to ``min(max_delay, base_delay * 2**(n - 1))`` seconds ("full
+    jitter": it spreads clients that a store has turned away together), and up to four times that
+    where the store answers that it is asked too often (503 SlowDown). The logger ``tfio_store``
+    logs each repeated attempt, at level INFO, and at level WARNING each store of which nothing has
+    come for 30 seconds.
 
     Args:
-        attempts (int): How often a request is made at most. Default 8.
+        attempts (int | None): How often a request is made at most. Default None: ``outage`` alone
+            decides.
         base_delay (float): Seconds: the longest wait before the second attempt. Default 0.1.
         max_delay (float): Seconds: the longest wait of all. Default 10.
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
-        refused (float): Seconds for which an address is tried that does not answer (a refused
-            connection, an unknown name). Default 5.
+        refused (float): Seconds for which an address is tried that has never answered (a refused
+            connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
+            answered this process, ``outage`` counts.
+        outage (float): Seconds for which a request is repeated while its store is down: an attempt
+            that begins later is the last. Time in which a request waits for its turn, because the
+            store wants fewer of them, does not count. Default 300. 0 repeats nothing.
 
     Raises:
         ValueError: A number is out of its range.
@@ -58,20 +68,21 @@ class Retry:
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
         >>> reader = tfs.RecordReader(
-        ...     "train", storage=tfs.Storage(retry=tfs.Retry(attempts=3, timeout=10))
+        ...     "train", storage=tfs.Storage(retry=tfs.Retry(outage=1800, timeout=60))
         ... )
     """
 
-    attempts: int = 8
+    attempts: int | None = None
     base_delay: float = 0.1
     max_delay: float = 10.0
     timeout: float = 30.0
     refused: float = 5.0
+    outage: float = 300.0
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
+        if self.attempts is not None and self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts!r}): pass 1 (no retries) or more")
-        for name in ("base_delay", "max_delay", "refused"):
+        for name in ("base_delay", "max_delay", "refused", "outage"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Retry({name}={getattr(self, name)!r}): pass seconds, 0 or more")
         if self.timeout <= 0:
@@ -155,6 +166,7 @@ async def repeated(
                 pause = trials.ended(fault)
             else:
                 trials.ended()
+                pace.answered = True
                 return answer
             if isinstance(pause, BaseException):
                 raise pause  # outside the handler, which would chain the fault to it as it was
@@ -198,15 +210,18 @@ class Trials:
         self._url = url
         self._pace = pace
         self._secrets = secrets
-        self._failures = 0
+        self._waiting = Waiting(url)
         self._refused = 0.0  # seconds waited for somebody to answer
+        self._lasted = 0.0  # seconds of attempts, and of pauses between them
         self._begun = 0.0
 
     def __enter__(self) -> Trials:
         self._number = self._pace.join()
+        self._waiting.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._waiting.end()
         self._pace.leave(self._number)
 
     def wait(self) -> float:
@@ -218,23 +233,158 @@ class Trials:
 
     def ended(self, fault: BaseException | None = None) -> float | BaseException:
         """Return the seconds until the next attempt, or the exception to raise in place of one."""
+        now = monotonic()
         refused = fault is not None and is_slow_down(fault)
-        self._pace.ended(monotonic(), self._begun, refused=refused)
+        self._pace.ended(now, self._begun, refused=refused)
         if fault is None:
+            self._waiting.came = True
             return 0.0
-        return self._after(fault) if isinstance(fault, Exception) else fault
+        if status_of(fault) is not None:
+            self._pace.answered = True
+        return self._after(fault, now) if isinstance(fault, Exception) else fault
 
-    def _after(self, fault: Exception) -> float | Exception:
-        self._failures += 1
-        retry = self._retry
-        if self._failures >= retry.attempts or not is_transient(fault):
-            return named(fault, self._url, self._failures, self._secrets)
-        pause = retry.delay(self._failures + SLOWER * is_slow_down(fault))
-        if is_refused(fault):
+    def _after(self, fault: Exception, now: float) -> float | Exception:
+        failures = self._waiting.failures = self._waiting.failures + 1
+        retry, most = self._retry, self._retry.attempts
+        given_up = failures == most or self._lasted >= retry.outage  # when this attempt began
+        pause = retry.delay(failures + SLOWER * is_slow_down(fault))
+        self._lasted += now - self._begun + pause
+        if is_refused(fault) and not self._pace.answered:
             self._refused += pause
-            if self._refused > retry.refused:
-                return named(fault, self._url, self._failures, self._secrets)
+            given_up = given_up or self._refused > retry.refused
+        if given_up or not is_transient(fault):
+            return named(fault, self._url, failures, self._secrets)
         said = redacted(f"{type(fault).__name__}: {fault}", self._secrets)
-        text = "%s: attempt %d of %d failed, the next is in %.1f s: %s"
-        log.info(text, self._url, self._failures, retry.attempts, pause, said)
+        self._waiting.fault = said
+        text = "%s: attempt %d%s failed, the next is in %.1f s: %s"
+        log.info(text, self._url, failures, f" of {most}" if most else "", pause, said)
         return pause
+
+
+# Says in the log when a store is silent: no whole answer has come for a request that waits.
+#
+# A request notes that it waits, and that it has ended: an entry in a dict. One thread looks at them
+# once a second, while there are any.
+
+
+SILENT_S = 30.0
+"""Seconds without an answer after which a line says so; then after twice as many, and so on."""
+
+STEP_S = 1.0
+"""Seconds between looks."""
+
+LONGEST_FAULT = 300
+"""Characters of a fault in a line of the log."""
+
+
+class Waiting:
+    """A request from its first attempt to its end. ``url`` and ``fault`` show no secret."""
+
+    __slots__ = ("came", "failures", "fault", "since", "url")
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.failures = 0
+        self.fault = ""
+        """What ended the last attempt."""
+        self.came = False
+        """Whether it has ended with an answer."""
+
+    def begin(self) -> None:
+        self.since = time.monotonic()
+        _watch.here.add(self)
+
+    def end(self) -> None:
+        _watch.here.remove(self)
+
+    @property
+    def place(self) -> str:
+        """The bucket, or the host."""
+        scheme, mark, path = self.url.partition("://")
+        return f"{scheme}{mark}{path.partition('/')[0]}" if mark else self.url
+
+
+class Silence:
+    """One of a place: requests to it that have waited for long."""
+
+    def __init__(self) -> None:
+        self.late: list[Waiting] = []
+        self.due = 0.0
+        """Seconds of waiting after which the next line is due."""
+        self.came = False
+        """Whether one of them has got its answer since."""
+
+    def look(self, place: str, late: list[Waiting], now: float) -> None:
+        before, self.late = self.late, late
+        self.came = self.came or any(request.came for request in before)
+        if late:
+            self._tell(place, min(late, key=lambda request: request.since), now)
+        elif self.came:
+            since = min(request.since for request in before)
+            log.warning("%s: goes on after %.0f s", place, now - since)
+
+    def _tell(self, place: str, first: Waiting, now: float) -> None:
+        waited = now - first.since
+        if waited < self.due:
+            return
+        self.due = 2 * max(self.due, SILENT_S)
+        many = len(self.late)
+        others = f"; {many} requests to {place} wait" if many > 1 else ""
+        fault = " ".join(first.fault.split())[:LONGEST_FAULT]
+        last = f", the last by {fault}" if fault else ""
+        text = "%s: no whole answer for %.0f s; failed attempts: %d%s%s"
+        log.warning(text, first.url, waited, first.failures, last, others)
+
+
+class Watch:
+    """The requests of this process that wait, and the thread that looks at them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Waiting] = {}
+        self._silences: defaultdict[str, Silence] = defaultdict(Silence)
+        self._lock = threading.Lock()
+        self._running = False
+
+    def add(self, request: Waiting) -> None:
+        self._waiting[id(request)] = request
+        if not self._running:  # after the entry can be seen: see `_is_needed`
+            self._start()
+
+    def remove(self, request: Waiting) -> None:
+        self._waiting.pop(id(request), None)  # a forked child has those of its parent elsewhere
+
+    def _start(self) -> None:
+        with self._lock, contextlib.suppress(RuntimeError):  # the end, or too many threads
+            if not self._running:
+                start_daemon(self._run, "tfio_store-silence")
+                self._running = True
+
+    def _run(self) -> None:
+        sleep(STEP_S)
+        while self._is_needed():
+            self._look(time.monotonic())
+            sleep(STEP_S)
+
+    def _is_needed(self) -> bool:
+        with self._lock:
+            self._running = bool(self._waiting or self._silences)
+            return self._running
+
+    def _look(self, now: float) -> None:
+        late: dict[str, list[Waiting]] = {place: [] for place in self._silences}
+        for request in list(self._waiting.values()):
+            if now - request.since >= SILENT_S:
+                late.setdefault(request.place, []).append(request)
+        for place, requests in late.items():
+            if not _ended.is_set():
+                self._silences[place].look(place, requests, now)
+            if not requests:
+                del self._silences[place]
+
+
+_watch = PerProcess(Watch)
+
+_ended = threading.Event()
+"""Set when the interpreter ends: what writes the log may be gone."""
+
+atexit.register(_ended.set)

@@ -31,7 +31,7 @@ class Storage:
     Args:
         options (dict | None): What the storage's fsspec class takes, as in the example. Default
             None: fsspec finds the credentials, for example in the environment.
-        retry (Retry | None): How often, and how patiently, requests are repeated after passing
+        retry (Retry | None): How long, and how patiently, requests are repeated after passing
             faults of the storage. Default None: ``Retry()``.
         backend (str): What reads S3, GCS and Azure. "auto" (default): obstore where it is installed
             and can honour the options, and else fsspec. "obstore": the same, with an error if it is

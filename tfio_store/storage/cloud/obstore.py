@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import re
+import socket
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -110,6 +111,8 @@ def meaning(kind: str, said: str, url: str) -> Exception:
         told = message_in(said.partition("Debug source:")[0])  # which repeats it
         return PassingAnswerError(status, redacted(told), code[1])
     if status is None and "HTTP error" in text and "builder error" not in text:
+        if "dns error" in said:
+            return socket.gaierror(socket.EAI_NONAME, f"dns error: {text}")
         refused = "Connection refused" in said
         number = errno.ECONNREFUSED if refused else errno.ECONNRESET
         return (ConnectionRefusedError if refused else ConnectionError)(number, text)
@@ -230,6 +233,7 @@ class ObstoreReads(BucketStore):
             if found is None:
                 return self._read_by_fsspec(path, start, stop, version)
             self._proven.add(place[0])
+            self._pace.here.answered = True
             piece, size = found
             pieces.append(piece)
             at = end

@@ -201,6 +201,7 @@ async def azure_native(connection: Connection, container: str, retry: Retry) -> 
 
     service = connection.fs.service_client
     check(not private.proxies(service), "a proxy is set")
+    check(service.account_name is not None, "its endpoint does not name the account")
     url = urlsplit(service.get_container_client(container).url)
     folder = url.path.rpartition("/")[0]
     settings = {

@@ -43,6 +43,9 @@ CONNECTIONS = 64
 UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
 """Answers of stores that do not take CRC32C checksums. (They have other meanings too.)"""
 
+UNTOLD = frozenset({301, 400, 403})
+"""Refusals of many meanings, which only a body tells."""
+
 
 class S3Client:
     """One bucket-and-key request at a time, awaited on the connection's loop. No retries here."""
@@ -112,9 +115,18 @@ class S3Client:
         try:
             return await self.call("head_object", **self.place(path), ChecksumMode="ENABLED")
         except Exception as fault:
-            if status_of(fault) == 404:
+            status = status_of(fault)
+            if status == 404:
                 return {}
+            if status in UNTOLD:
+                await self._say_why(path)
             raise
+
+    async def _say_why(self, path: str) -> None:
+        """Let the store refuse a request whose answer may have a body: an expired token is no more
+        than status 400 to a HEAD."""
+        answer = await self.call("get_object", **self.place(path), Range="bytes=0-0")
+        answer["Body"].close()
 
     def metadata(self, ours: Mapping[str, str]) -> dict[str, str]:
         """The parameters that the user's options put on each object, and ours."""
