@@ -15,7 +15,7 @@ from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example.arrow_types import without_open
 from tfio_store.example.codec import SchemaLike, encode_rows
 from tfio_store.example.feature import Feature
-from tfio_store.example.learned import appended
+from tfio_store.example.growth import grown
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema, WholeRecords, written_schema
 from tfio_store.records.framing import RecordBatch
@@ -393,7 +393,7 @@ class TableJob:
         encoder = encoder_of(first, self._chosen, self._known, exact=self._exact)
         if self._kept is not None and encoder.features is not None:
             # now, and not when all tasks have written
-            appended(Schema.from_json(self._kept), encoder.features)
+            grown(Schema.from_json(self._kept), encoder.features)
         return encoder
 
     def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.manifest import DatasetManifest, Growth
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
-from tfio_store.example.learned import appended, joined_states, learned_schema, widened
+from tfio_store.example.growth import grown, grown_json
+from tfio_store.example.learned import joined_states, learned_schema
 from tfio_store.example.record_fit import FittingRecords, fit_record
 from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
@@ -30,6 +31,7 @@ __all__ = [
     "check_appendable",
     "encoded",
     "framed",
+    "growth_of",
     "is_of_bytes",
     "not_looked_into",
     "record_nbytes",
@@ -272,13 +274,23 @@ def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> 
         return kept.schema
     if new == _UNKNOWN or (new.get("learned") and kept.schema is None):
         return None if (kept.schema or {}).get("learned") else kept.schema
-    if new.get("learned"):
-        assert kept.schema is not None
-        both = widened(Schema.from_json(kept.schema), Schema.from_json(new)).to_json()
-        return {**both, "learned": True} if kept.schema.get("learned") else both
     check_appendable(kept)
     assert kept.schema is not None
-    return appended(Schema.from_json(kept.schema), Schema.from_json(new)).to_json()
+    return grown_json(kept.schema, new)
+
+
+def growth_of(
+    kept: DatasetManifest | None, schema: dict[str, Any] | None, generation: str
+) -> tuple[Growth, ...]:
+    """The growth of a dataset that has this schema by an append of this generation."""
+    if kept is None or not kept.records or kept.schema is None or schema is None:
+        return ()
+    old, new = Schema.from_json(kept.schema), Schema.from_json(schema)
+    added = tuple(name for name in new if name not in old)
+    optional = tuple(name for name in old if new[name].nullable and not old[name].nullable)
+    if not added and not optional:
+        return kept.growth
+    return (*kept.growth, Growth(generation, kept.records, added, optional))
 
 
 # Holds dict records to their dataset's schema, or learns one of them.
@@ -381,7 +393,7 @@ class RecordCheck:
         try:
             new = learned_schema(state)
             if new is not None:
-                widened(Schema.from_json(kept), new)
+                grown(Schema.from_json(kept), new, learned=True)
         except ValueError:
             if state["records"] == 1:  # which is not written, and says nothing of others
                 self._learner = None
