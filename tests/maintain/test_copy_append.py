@@ -33,10 +33,8 @@ def foreign(tmp_path: Path, *rows: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"y": 5}, "'x' is missing"),
         ({"x": [5, 6]}, "'x' holds 2 values"),
         ({"x": b"5"}, "'x' holds bytes"),
-        ({"x": 5, "y": 5}, "'y' is not in the schema"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -55,8 +53,8 @@ def test_what_fits_is_appended(tmp_path: Path, target: str, copying: Copying) ->
 
 
 def test_sources_of_several_schemas(tmp_path: Path, target: str) -> None:
-    for name, column in (("a", "x"), ("b", "y")):
-        tfs.write_table({column: [7]}, str(tmp_path / name), num_shards=1)
+    for name, value in (("a", 7), ("b", "7")):
+        tfs.write_table({"x": [value]}, str(tmp_path / name), num_shards=1)
     sources = [str(tmp_path / name) for name in "ab"]
     with (
         pytest.warns(RuntimeWarning, match="differ in their schema, so it is not copied"),

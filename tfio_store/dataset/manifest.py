@@ -439,7 +439,7 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
         shard_template=_typed(document, "shard_template", str, type(None)),
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
         lost=_parse_lost(document.get("lost")),
-        growth=tuple(map(_parse_growth, document.get("growth", []))),
+        growth=_parse_growth(document),
         publish=_parse_publish(document.get("publish")),
     )
     totals = len(manifest.shards), manifest.records, manifest.nbytes
@@ -477,11 +477,19 @@ def _parse_lost(lost: Any) -> Loss | None:
     return Loss(records, _texts(lost, "shards"))
 
 
-def _parse_growth(growth: Any) -> Growth:
-    if not isinstance(growth, dict):
+def _parse_growth(document: dict[str, Any]) -> tuple[Growth, ...]:
+    growth = _typed(document, "growth", list) if "growth" in document else []
+    if not all(isinstance(one, dict) for one in growth):
         raise ValueError('an entry of "growth" is not an object')
-    names = _texts(growth, "added"), _texts(growth, "optional")
-    return Growth(_typed(growth, "generation", str), _count(growth, "record"), *names)
+    return tuple(
+        Growth(
+            _typed(one, "generation", str),
+            _count(one, "record"),
+            _texts(one, "added"),
+            _texts(one, "optional"),
+        )
+        for one in growth
+    )
 
 
 def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
