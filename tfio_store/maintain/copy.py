@@ -95,7 +95,8 @@ def copy(
         CorruptRecordError: A record is damaged.
         TruncatedRecordError: A file ends inside a record.
         SchemaError: A record does not fit the dataset to append to.
-        ValueError: An argument is not as described, or the dataset to append to has another schema.
+        ValueError: An argument is not as described, or a feature of the dataset to append to is of
+            another kind.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=1)

@@ -211,7 +211,7 @@ def write_table(
             is None too.
         compression (str | None): See `ShardedWriter`. Default None.
         if_exists (str): See `ShardedWriter`. Default "error". Rows to append are written as the
-            dataset's schema says; only nulls may be new to it.
+            dataset's schema says. Columns may be new to it, and others missing.
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.

@@ -68,8 +68,9 @@ class ShardedWriter(ShardWriter):
         level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
         if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
             one is there; a glob such as ``train-*`` finds the new one when `close` returns) or
-            "append" (with the same compression and, but for nulls that come in,
-            the same schema; several writers may append at once).
+            "append" (with the same compression; several writers may append at once). What is
+            appended may bring features, which older records lack, and lack some. A feature that
+            both have keeps its dtype and its shape.
         keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
             opened them reach the end. A later commit or `clean` removes them. 0 removes them at
             once. Default 3600.
@@ -108,8 +109,8 @@ class ShardedWriter(ShardWriter):
         IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The store fails. The next call raises the first failure, and nothing is published.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described, the dataset to append to has another schema, or
-            the writer is closed.
+        ValueError: An argument is not as described, a feature of the dataset to append to is of
+            another kind, or the writer is closed.
         SchemaError: A mapping is not as ``schema`` says.
 
     Example:

@@ -90,7 +90,8 @@ class WriteJob:
         IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The storage fails.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described, or the dataset to append to has another schema.
+        ValueError: An argument is not as described, or a feature of the dataset to append to is of
+            another kind.
 
     Example:
         >>> def task(job, number):
