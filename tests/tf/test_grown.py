@@ -88,3 +88,27 @@ def add_row(tensor: Any) -> Any:
     if isinstance(tensor, tf.RaggedTensor):
         return tf.expand_dims(tensor, 0)
     return tensor[tf.newaxis]
+
+
+def test_steps_come_to_examples(tmp_path: Path) -> None:
+    """An Example is a SequenceExample without steps, to both parsers."""
+    url = f"{tmp_path}/train"
+    steps = tfs.Feature("int64", (None,), sequence=True)
+    months: list[tuple[Row, dict[str, Any]]] = [
+        ({"x": 1}, {"x": "int64"}),
+        ({"x": 2, "steps": [3, 4]}, {"x": "int64", "steps": steps}),
+        ({"y": 5}, {"y": "int64"}),
+    ]
+    for row, schema in months:
+        with tfs.ShardedWriter(url, num_shards=1, schema=schema, if_exists="append") as writer:
+            writer.write(row)
+    filled = tfs.infer_schema(url).with_defaults({"x": -1, "y": -2})
+    context, lists = tf.io.parse_sequence_example(
+        list(tfs.RecordReader(url)), *filled.sequence_spec()
+    )[:2]
+    assert context["x"].numpy().tolist() == [1, 2, -1]
+    assert context["y"].numpy().tolist() == [-2, -2, 5]
+    assert lists["steps"].to_list() == [[], [[3], [4]], []]
+    (batch,) = tfs.TFRecordDataset(url, schema=filled, batch_size=3)
+    assert batch["x"].numpy().tolist() == [1, 2, -1]
+    assert batch["steps"].to_list() == [[], [3, 4], []]
