@@ -165,6 +165,14 @@ def test_columns_of_all_kinds_come_to_a_table(tmp_path: Path) -> None:
     assert found.to_pylist() == [{name: row.get(name) for name in names} for row in wanted]
 
 
+def test_mappings_of_other_lengths_come_to_a_table(tmp_path: Path) -> None:
+    """Its Arrow type is of lists of two."""
+    pairs = pa.table({"v": pa.array([[1, 2]], pa.list_(pa.int64(), 2))})
+    tfs.write_table(pairs, tmp_path / "train")
+    write(tmp_path / "train", [{"v": [3]}])
+    assert tfs.read_table(tmp_path / "train").to_arrow()["v"].to_pylist() == [[1, 2], [3]]
+
+
 def test_an_append_of_no_records_changes_nothing(tmp_path: Path) -> None:
     """A job that found no rows today must not make every feature optional."""
     url = tmp_path / "train"

@@ -10,7 +10,9 @@ from tfio_store.example.arrow_types import united
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 
-__all__ = ["grown", "grown_json", "optional"]
+__all__ = ["grown", "grown_json", "optional", "values_of"]
+
+_WIDE = ("int64", "float32", "float64", "bytes", "unknown")
 
 _REMEDY = "write it with the dataset's type, or under another name, or overwrite the dataset"
 
@@ -46,6 +48,18 @@ def grown_json(kept: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 def optional(feature: Feature) -> Feature:
     """The feature of records some of which lack it: they hold its default, or else a null."""
     return feature if feature.default is not None else replace(feature, nullable=True)
+
+
+def values_of(schema: Schema) -> Schema:
+    """The features that do not take every value of their wire type, for any number of values."""
+    found = {}
+    for name, feature in schema.items():
+        wide = feature.dtype in _WIDE or feature.dtype.startswith(("datetime64", "timedelta64"))
+        if (wide and not feature.raw) or feature.nested or feature.sequence:
+            continue
+        shape = feature.shape if feature.raw else (None,)
+        found[name] = Feature(feature.dtype, shape, raw=feature.raw, nullable=True)
+    return Schema(found)
 
 
 def _arrow_types(features: Mapping[str, Feature], *parts: Schema) -> bytes | None:

@@ -22,10 +22,10 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.tables.table_parts import Part, Types, is_one_table, parts_of
 from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schema, kept_features
+from tfio_store.write.appended import check_appendable, schema_of_both
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress
-from tfio_store.write.records import check_appendable, schema_of_both
 from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob

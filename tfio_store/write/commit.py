@@ -50,10 +50,10 @@ from tfio_store.dataset.manifest import (
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
+from tfio_store.write.appended import growth_of, schema_of_both
 from tfio_store.write.claim import HeldClaim, Proposal
 from tfio_store.write.parts import Parts, Place, put_parts
 from tfio_store.write.publish import publish, set_aside
-from tfio_store.write.records import growth_of, schema_of_both
 from tfio_store.write.stored_objects import (
     are_found,
     check_shards,

@@ -24,12 +24,13 @@ from tfio_store.records.compression import Compressor
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
+from tfio_store.write.appended import schema_as_learned
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
 from tfio_store.write.lifecycle import ShardWriter, begin
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
-from tfio_store.write.records import RecordCheck, schema_as_learned
+from tfio_store.write.records import RecordCheck
 from tfio_store.write.shard_stream import ShardStream, check_record_positions
 from tfio_store.write.shard_uploads import ShardUploads
 
