@@ -16,7 +16,6 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.framed import framed
 from tfio_store.dataset.manifest import Growth
 
 MANIFEST = "_train.manifest.json"
@@ -354,42 +353,3 @@ def test_a_difference_says_since_when(grown: str, tmp_path: Path) -> None:
 def test_many_names_are_cut_short() -> None:
     growth = Growth("tag", 1234, tuple("abcdefg"), ())
     assert str(growth) == "a, b, c, d, e, … (new) since record 1,234"
-
-
-# Copies
-
-
-@pytest.mark.parametrize("copying", [tfs.copy, tfs.salvage])
-def test_files_without_a_schema_bring_and_lack_features(tmp_path: Path, copying: Any) -> None:
-    url = str(tmp_path / "train")
-    write(url, [{"x": 1, "v": [1, 2]}], {"x": "int32", "v": ("int64", (2,))})
-    rows: list[dict[str, Any]] = [{"x": 3, "name": "a"}, {"v": [3, 4], "tags": [1, 2]}, {"tags": 5}]
-    (tmp_path / "f.tfrecord").write_bytes(framed(list(map(tfs.encode_example, rows))))
-    copying(str(tmp_path / "f.tfrecord"), url, if_exists="append")
-    nullable = {"x": "int32", "v": ("int64", (2,)), "name": "bytes", "tags": ("int64", (None,))}
-    made = {n: f if isinstance(f, tuple) else (f, ()) for n, f in nullable.items()}
-    assert tfs.infer_schema(url) == tfs.Schema(
-        {name: tfs.Feature(*of, nullable=True) for name, of in made.items()}
-    )
-    assert table(url) == {
-        "x": [1, 3, None, None],
-        "v": [[1, 2], [None, None], [3, 4], [None, None]],
-        "name": [None, b"a", None, None],
-        "tags": [None, None, [1, 2], [5]],
-    }
-
-
-def test_files_with_all_features_leave_the_schema(tmp_path: Path) -> None:
-    url = str(tmp_path / "train")
-    write(url, [{"x": 1}], {"x": "int32"})
-    (tmp_path / "f.tfrecord").write_bytes(framed([tfs.encode_example({"x": 2})]))
-    manifest = tfs.copy(str(tmp_path / "f.tfrecord"), url, if_exists="append")
-    assert (manifest.schema, manifest.growth) == (tfs.Schema({"x": "int32"}).to_json(), ())
-
-
-def test_several_datasets_become_one(tmp_path: Path) -> None:
-    write(tmp_path / "a", [{"x": 1}], {"x": "int32"})
-    write(tmp_path / "b", [{"x": 2, "y": 3}], {"x": "int32", "y": "int64"})
-    manifest = tfs.copy([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "all")
-    assert table(tmp_path / "all") == {"x": [1, 2], "y": [None, 3]}
-    assert manifest.growth == ()

@@ -22,7 +22,7 @@ from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
 from tfio_store.example import Nullable, decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
-from tfio_store.example.growth import grown_json, optional
+from tfio_store.example.growth import grown, grown_json, optional
 from tfio_store.example.schema import Schema
 from tfio_store.maintain.verify import VerifyReport, look_at_objects, sound_batches
 from tfio_store.read.reader import RecordReader
@@ -369,7 +369,11 @@ class _Target:
         self._missing |= {name for name, column in columns.items() if _has_nulls(column)}
 
     def schema_with(self, found: Schema) -> Schema:
-        """The schema of the records, which have the features that were ``found``."""
+        """The schema of the records, which have the features that were ``found``. ValueError for a
+        feature list of the name of a feature, or one that is none: readers would pass it by."""
+        both = self._schema.keys() & found.keys()
+        odd = [name for name in both if self._schema[name].sequence != found[name].sequence]
+        grown(self._schema, found.select(odd), learned=True)
         lengths = {name + ROW_LENGTHS for name, of in self._schema.items() if of.nested}
         added = {name: found[name] for name in found if name not in lengths}
         missing = {name: self._optional[name] for name in self._missing}
