@@ -123,12 +123,13 @@ LOOKING: list[Writing] = [_learned, _copied_files]
 
 
 class Grown(NamedTuple):
-    """A dataset, its columns, its rows with all of them, and how many rows each append found."""
+    """A dataset, its columns, its rows with all of them, and of each append: how many rows it
+    found, and which columns it showed."""
 
     url: str
     columns: dict[str, Column]
     rows: list[Row]
-    appends: list[int]
+    appends: list[tuple[int, set[str]]]
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def grown(folder: Path, seed: int) -> Grown:
     chance = random.Random(seed)
     known, doors = (RICH, DOORS) if seed % 2 else (PLAIN, [*DOORS, *LOOKING])
     url = str(folder / f"grown-{seed}")
-    appends: list[int] = []
+    appends: list[tuple[int, set[str]]] = []
     found: list[Row] = []
     for month in range(chance.randint(3, 6)):
         names = chance.sample(sorted(known), chance.randint(1, len(known)))
@@ -171,7 +172,8 @@ def grown(folder: Path, seed: int) -> Grown:
             for _ in range(chance.randint(1, 4))
         ]
         write = chance.choice(doors if month else DOORS)
-        appends.append(len(found))
+        has = {name for name in names if any(row[name] is not None for row in rows)}
+        appends.append((len(found), has if write in LOOKING else set(names)))
         write(url, rows, tfs.Schema(features))
         found += rows
     schema = tfs.infer_schema(url)

@@ -86,11 +86,22 @@ DOORS: list[Reading] = [
 ]  # fmt: skip
 
 
+def shown_before(data: Grown) -> list[set[str]]:
+    """The columns that were there before each append."""
+    appends = [names for _, names in data.appends]
+    return [set().union(*appends[:number]) for number in range(len(appends))]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_door_gives_what_was_appended(tmp_path: Path, seed: int) -> None:
     data = grown(tmp_path, seed)
     for door in DOORS:
         assert door(data) == data.rows, door.__name__
+    assert [(each.record, set(each.added)) for each in tfs.info(data.url).growth if each.added] == [
+        (first, names - shown)
+        for (first, names), shown in zip(data.appends, shown_before(data), strict=True)
+        if shown and names - shown
+    ]
     filled = tfs.infer_schema(data.url).with_defaults(data.defaults)
     found = tfs.read_table(data.url, schema=filled, nulls="default")
     wanted = [{name: row[name] for name in data.defaults} for row in data.filled()]
