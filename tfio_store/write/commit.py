@@ -443,6 +443,7 @@ class Attempt:
         what step 5 is to do. Returns also what no manifest needs any more."""
         old = base.manifest if base else None
         kept = old if self.plan.append else None
+        # An append that found no records must not make every feature optional.
         nothing_new = kept is not None and 0 < kept.records == manifest.records
         schema = schema_of_both(kept, None if nothing_new else manifest.schema)
         whole = replace(
