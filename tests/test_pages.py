@@ -15,6 +15,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.pages import blocks_of
 from tests.test_documents import blocks
 
 Names = dict[str, Any]
@@ -58,6 +59,14 @@ def test_tables(bucket: Place) -> None:
     names = {"jpeg_of_a_dog": jpeg.getvalue(), "jpeg_of_a_cat": jpeg.getvalue()}
     images = blocks("docs/tables.md")[-1].replace("s3://bucket/train", bucket.url("images"))
     execute(images, "docs/tables.md, images", dict(names))
+
+
+@pytest.mark.tensorflow
+def test_growing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: Names = {"URL": f"{tmp_path}/train"}
+    for number, block in enumerate(blocks_of("docs/growing.md", "python")):
+        execute(block, f"docs/growing.md, block {number}", names)
+    assert capsys.readouterr().out == "".join(blocks_of("docs/growing.md", "console"))
 
 
 def test_storage(bucket: Place) -> None:

@@ -68,6 +68,20 @@ def test_info(run: Run, kept: Kept) -> None:
     assert ("features     id, name, score, ids" in text) is kept.has_manifest
 
 
+def test_info_says_since_when_features_are_there(run: Run, tmp_path: Path) -> None:
+    url, old = str(tmp_path / "train"), str(tmp_path / "old")
+    tfs.write_table({"x": [1, 2]}, old)
+    tfs.write_table({"x": [1, 2]}, url)
+    tfs.write_table({"y": ["a"]}, url, if_exists="append")
+    assert "grown        y (new), x (may be missing) since record 2\n" in run("info", url).out
+    (growth,) = run("info", url, "--json").document["growth"]
+    assert (growth["record"], growth["added"], growth["optional"]) == (2, ["y"], ["x"])
+    assert growth["generation"] == tfs.info(url).generation
+    told = run("diff", old, url).out
+    assert "feature x: int64 () and int64 () nullable, may be missing since record 2\n" in told
+    assert "feature y: none and str () nullable, since record 2\n" in told
+
+
 def test_info_of_several_files(run: Run, tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"f{n}").write_bytes(framed(RECORDS[: n + 1]))

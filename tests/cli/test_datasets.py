@@ -68,8 +68,8 @@ def test_merged(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_sources_do_not_share_is_told(tmp_path: Path) -> None:
-    for name, column in (("a", "x"), ("b", "y")):
-        tfs.write_table({column: [1]}, str(tmp_path / name))
+    for name, value in (("a", 1), ("b", "1")):
+        tfs.write_table({"x": [value]}, str(tmp_path / name))
     sources = [str(tmp_path / name) for name in "ab"]
     with pytest.warns(RuntimeWarning, match="the sources differ in their schema"):
         tfs.copy(sources, str(tmp_path / "c"))

@@ -19,6 +19,7 @@ from tfio_store.dataset.manifest import (
     BlockTable,
     DatasetManifest,
     Fingerprint,
+    Growth,
     Replaced,
     ShardInfo,
     listing_of,
@@ -97,6 +98,9 @@ def test_names_that_leave_the_folder_are_refused(name: str) -> None:
         DatasetManifest.from_bytes(root_bytes(document), path="s3://b/_m.json")
 
 
+GROWN = Growth("ab", 3, ("y",), ("x",)).to_json()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
@@ -118,6 +122,15 @@ def test_names_that_leave_the_folder_are_refused(name: str) -> None:
         ("records", 9, "records"),
         ("nbytes", -1, "nbytes"),
         ("schema", [], "schema"),
+        ("history", ["a", 1], "history"),
+        ("lost", [], "lost"),
+        ("lost", {"records": None, "shards": "a"}, "shards"),
+        ("growth", {}, "growth"),
+        ("growth", [1], "growth"),
+        ("growth", [{**GROWN, "generation": None}], "generation"),
+        ("growth", [{**GROWN, "record": -1}], "record"),
+        ("growth", [{**GROWN, "added": [1]}], "added"),
+        ("growth", [{**GROWN, "optional": "y"}], "optional"),
     ],
 )
 def test_wrong_fields_are_named(key: str, value: Any, says: str) -> None:
@@ -136,7 +149,8 @@ def test_wrong_fields_of_a_page_are_refused(column: int, value: Any) -> None:
 
 def test_each_flipped_bit_is_found(committed: DatasetManifest) -> None:
     gone = (Replaced(5e9, (Fingerprint("train-9", 5, 6),)),)
-    whole = replace(committed, generation="ab", history=("cd",), replaced=gone)
+    growth = (Growth("ab", 3, ("y",), ()),)
+    whole = replace(committed, generation="ab", history=("cd",), replaced=gone, growth=growth)
     data = whole.to_bytes()
     assert DatasetManifest.from_bytes(data) == whole
     body, _, crc = data.rpartition(b",")

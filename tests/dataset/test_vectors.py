@@ -107,6 +107,15 @@ def test_the_plain_reader_reads_what_is_written_now(tmp_path: Path) -> None:
         assert list(plain_reader.read(tmp_path / name / "train")) == records()
 
 
+def test_the_plain_reader_passes_by_what_a_dataset_grew(tmp_path: Path) -> None:
+    for column in "xyz":
+        tfs.write_table({column: [1, 2]}, tmp_path / "train", if_exists="append")
+    assert len(plain_reader.root_of(tmp_path, "train")["growth"]) == 2
+    found = list(plain_reader.read(tmp_path / "train"))
+    assert found == list(tfs.RecordReader(tmp_path / "train"))
+    assert len(found) == 6
+
+
 def sections(path: Path) -> list[tuple[bytes, bytes]]:
     """The kind and the payload of each section of a container."""
     data, at, found = path.read_bytes(), 16, []

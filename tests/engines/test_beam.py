@@ -228,6 +228,20 @@ def test_every_step_runs_twice(s3: Place, monkeypatch: pytest.MonkeyPatch, num_s
         assert left_over(url, s3) == []
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["schema", "learned"])
+def test_rows_with_other_columns_are_appended(tmp_path: Path, told: bool) -> None:
+    url = str(tmp_path / "t")
+    months: list[list[dict[str, int]]] = [[{"x": 1}, {"x": 2}], [{"y": 3}, {"y": 4}]]
+    for rows in months:
+        schema = dict.fromkeys(rows[0], "int64") if told else None
+        with pipeline() as p:
+            _ = p | beam.Create(rows) | WriteToTFRecord(url, schema=schema, if_exists="append")
+    found = tfs.read_table(url)
+    xs, ys = found["x"].tolist(), found["y"].tolist()
+    assert (sorted(xs[:2]), sorted(ys[2:])) == ([1, 2], [3, 4])
+    assert (xs[2:], ys[:2]) == ([None, None], [None, None])
+
+
 def test_a_step_that_fails_leaves_nothing_to_be_seen(tmp_path: Path) -> None:
     def fail_at_the_last(record: bytes) -> bytes:
         if record == RECORDS[-1]:

@@ -264,6 +264,28 @@ def test_columns_keep_their_order(there_and_back: tuple[str, Any]) -> None:
     assert [*found[0]] == ["z", *KINDS, "a"] == [*tfs.infer_schema(url)]
 
 
+# Months of other columns
+
+MONTHS: list[dict[str, Any]] = [
+    {"number": [0, 1], "name": pa.array(["a", "b"])},
+    {"number": [2, 3], "price": pa.array([0.5, None], pa.float32()), "ids": [[1], [2, 3]]},
+    {"number": [4, 5], "name": pa.array([None, "c"], pa.string())},
+]
+
+
+def test_months_of_other_columns_are_one_dataset(engine: Engine, tmp_path: Path) -> None:
+    url = str(tmp_path / "t")
+    mode = {} if engine.name == "spark" else {"if_exists": "append"}
+    for month in MONTHS:
+        engine.write(pa.table(month), url, **mode)
+    rows = [row for month in MONTHS for row in pa.table(month).to_pylist()]
+    names = ("number", "name", "price", "ids")
+    assert rows_of(engine.read(url)) == [{name: row.get(name) for name in names} for row in rows]
+    with pytest.raises(Exception, match=r"feature 'price'.*row 0 is str.*float32"):
+        engine.write(pa.table({"number": [6, 7], "price": ["1", "2"]}), url, **mode)
+    assert tfs.count(url) == 6
+
+
 # The chain
 
 

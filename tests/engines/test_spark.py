@@ -113,8 +113,14 @@ def test_modes(spark: Any, tmp_path: Path) -> None:
     assert sorted(row.id for row in reader(spark).load(url).collect()) == [0, 1, 10, 11]
     with pytest.raises(Exception, match="FileExistsError"):
         write(one, place, "t", "append", ifExists="error")
-    with pytest.raises(Exception, match="the dataset has it, and the new part does not"):
-        write(two.selectExpr("id as other"), place, "t", "append")
+    with pytest.raises(Exception, match=r"feature 'id': row 0 is str.*int64"):
+        write(two.selectExpr("'a' as id"), place, "t", "append")
+    write(two.selectExpr("id as other"), place, "t", "append")
+    found = reader(spark).load(url).collect()
+    assert sorted((row.id, row.other) for row in found if row.id is None) == [
+        (None, 10),
+        (None, 11),
+    ]
     write(two, place, "t", "overwrite")
     assert sorted(row.id for row in reader(spark).load(url).collect()) == [10, 11]
     with pytest.raises(Exception, match=r"use either the .Append. or .Overwrite. mode"):

@@ -46,8 +46,6 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
     "integers behind text": ({"x": ["a"]}, {"x": [1]}, "row 0 is int64.*str"),
     "fractions behind integers": ({"x": [1]}, {"x": [0.5]}, "row 0 holds 0.5 .*int64"),
     "ragged behind fixed": ({"x": [[1, 2]]}, {"x": [[1, 2], [3]]}, r"shape \(None,\).*\(2,\)"),
-    "a new column": ({"x": [1]}, {"x": [1], "y": [1]}, "the new part has it"),
-    "a column less": ({"x": [1], "y": [1]}, {"y": [1]}, "the dataset has it"),
     "zones": (
         pa.table({"x": pa.array([1], pa.timestamp("s", "UTC"))}),
         pa.table({"x": pa.array([1], pa.timestamp("s"))}),
@@ -111,11 +109,11 @@ def test_rows_that_come_in_between(tmp_path: Path) -> None:
 
     def replaced() -> Any:
         yield {"x": [3]}
-        write_table({"y": [0]}, f"{tmp_path}/t", if_exists="overwrite")
+        write_table({"x": ["a"]}, f"{tmp_path}/t", if_exists="overwrite")
 
-    with pytest.raises(ValueError, match="'x': the new part has it, and the dataset does not"):
+    with pytest.raises(ValueError, match=r"feature 'x' is .*'str'.* in the dataset, .*'int64'"):
         write_table(replaced(), f"{tmp_path}/t", if_exists="append")
-    assert read_table(f"{tmp_path}/t")["y"].tolist() == [0]
+    assert read_table(f"{tmp_path}/t")["x"].tolist() == ["a"]
 
 
 @pytest.mark.parametrize("writer", [ShardedWriter, WriteJob])
@@ -123,8 +121,8 @@ def test_writers_with_a_schema(tmp_path: Path, writer: Any) -> None:
     url = f"{tmp_path}/t"
     write_table({"x": [1]}, url)
     before = files(tmp_path)
-    for other in ({"x": "float32"}, {"y": "int64"}, {"x": ("int64", (1,))}):
-        with pytest.raises(ValueError, match=r"feature '[xy]'"):
+    for other in ({"x": "float32"}, {"x": ("int64", (1,))}):
+        with pytest.raises(ValueError, match="feature 'x'"):
             writer(url, num_shards=1, if_exists="append", schema=other)
     assert files(tmp_path) == before
     nullable = Schema({"x": Feature("int64", nullable=True)})

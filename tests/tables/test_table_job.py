@@ -149,8 +149,10 @@ def test_an_append_is_held_to_what_is_there(tmp_path: Path) -> None:
     url = str(tmp_path / "train")
     tfs.write_table({"x": [1, 2]}, url)
     job = job_at(url, if_exists="append")
-    with pytest.raises(ValueError, match="the dataset has it"):
-        job.write([{"y": [3]}], 0)
+    with pytest.raises(TypeError, match=r"'x'.*row 0 is str.*int64"):
+        job.write([{"x": ["a"]}], 0)
+    with pytest.raises(ValueError, match=r"'x' is .*int64.* in the dataset, .*float32"):
+        job_at(url, if_exists="append", schema={"x": "float32"}).write([{"x": [3]}])
     manifest = job.commit([job.write([{"x": pa.array([None, 4])}], 1)])
     assert (manifest.records, schema_of(manifest)["x"].nullable) == (4, True)
     assert tfs.read_table(url).to_arrow()["x"].to_pylist() == [1, 2, None, 4]

@@ -283,6 +283,35 @@ def test_a_misfit_is_refused_at_the_first_record(tmp_path: Path) -> None:
     assert tfs.read_table(url)["late"].tolist() == [None, 1.5]
 
 
+NARROW: list[tuple[Any, Any, Any, str]] = [
+    ("uint8", 255, 256, "holds 256, which does not fit uint8"),
+    (("int16", (2,)), [1], [1, 1 << 15], "holds 32768, which does not fit int16"),
+    ("str", "a", b"\xff", "is not UTF-8"),
+    (tfs.Feature("uint8", (2,), raw=True), b"ab", b"abc", "holds 3 bytes"),
+]
+
+
+@pytest.mark.parametrize(("feature", "good", "bad", "says"), NARROW)
+def test_a_value_that_the_dataset_does_not_take_is_refused(
+    tmp_path: Path, feature: Any, good: Any, bad: Any, says: str
+) -> None:
+    """Readers of the dataset could not decode it, nor what stands beside it."""
+    url, schema = tmp_path / "t", tfs.Schema({"x": feature, "y": "int64"})
+    written(
+        url, [tfs.encode_example({"x": good if good != [1] else [1, 1], "y": 1})], schema=schema
+    )
+    written(url, [{"x": good}, {"y": 2}], if_exists="append")
+    for records in ([{"y": 1}, {"x": bad}], [{"y": 3}] * 5000 + [{"x": bad}]):
+        number = len(records) - 1
+        with pytest.raises(tfs.SchemaError, match=f"record {number}: feature 'x' {says}.*append"):
+            written(url, records, if_exists="append")
+    with tfs.ShardedWriter(url, num_shards=1, if_exists="append") as writer:
+        writer.write({"y": 4})
+        with pytest.raises(tfs.SchemaError, match=f"feature 'x' {says}"):
+            writer.write({"x": bad})
+    assert tfs.read_table(url)["y"].tolist() == [1, None, 2, 4]
+
+
 def test_a_table_goes_behind_mappings(tmp_path: Path) -> None:
     from tfio_store.tables.write_table import TableJob
 

@@ -31,6 +31,7 @@ __all__ = [
     "BlockTable",
     "DatasetManifest",
     "Fingerprint",
+    "Growth",
     "Loss",
     "Replaced",
     "ShardInfo",
@@ -124,8 +125,7 @@ class Loss:
 
     def __str__(self) -> str:
         many = "records" if self.records is None else counted(self.records, "record")
-        listed = ", ".join(self.shards[:_LISTED]) + (", …" if len(self.shards) > _LISTED else "")
-        return f"{many} of {listed}"
+        return f"{many} of {_listed(self.shards)}"
 
     def to_json(self) -> dict[str, Any]:
         return {"records": self.records, "shards": list(self.shards)}
@@ -141,8 +141,40 @@ class Loss:
         return cls(sum(counts) if len(counts) == len(known) else None, tuple(names))
 
 
-_LISTED = 5
-"""So many names are listed of what was lost."""
+def _listed(names: tuple[str, ...]) -> str:
+    """Some of the names."""
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What an append changed about a dataset's features.
+
+    Attributes:
+        generation (str): The generation that the append made.
+        record (int): The number of its first record: older records have smaller numbers.
+        added (tuple[str]): Features that no older record has.
+        optional (tuple[str]): Features that every older record has, and one of the new ones may
+            lack.
+    """
+
+    generation: str
+    record: int
+    added: tuple[str, ...]
+    optional: tuple[str, ...]
+
+    def __str__(self) -> str:
+        found = ((self.added, "new"), (self.optional, "may be missing"))
+        parts = [f"{_listed(names)} ({how})" for names, how in found if names]
+        return f"{', '.join(parts)} since record {self.record:,}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "record": self.record,
+            "added": list(self.added),
+            "optional": list(self.optional),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +196,7 @@ class DatasetManifest:
         replaced (tuple[Replaced]): Objects of earlier generations, which readers may still be
             reading. Default ().
         lost (Loss | None): Records that `salvage` could not save. Default None.
+        growth (tuple[Growth]): The appends that changed the schema, the oldest first. Default ().
         publish (Publish | None): What is left to do until patterns find these shards and no others.
             Default None.
 
@@ -182,6 +215,7 @@ class DatasetManifest:
     shard_template: str | None = None
     replaced: tuple[Replaced, ...] = ()
     lost: Loss | None = None
+    growth: tuple[Growth, ...] = ()
     publish: Publish | None = None
 
     def __repr__(self) -> str:
@@ -278,6 +312,7 @@ class DatasetManifest:
             "schema": self.schema,
             "metadata": self.metadata,
             **({} if self.lost is None else {"lost": self.lost.to_json()}),
+            **({"growth": [one.to_json() for one in self.growth]} if self.growth else {}),
             **_pages_to_json(self),
             "replaced": [
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
@@ -388,9 +423,7 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
             f"it has version {document.get('version')!r}, and this library reads {VERSION}; a "
             "newer tfio_store may read it"
         )
-    history = document.get("history", [])
-    if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
-        raise ValueError('"history" is no list of generations')
+    history = _texts(document, "history") if "history" in document else ()
     codec = _typed(document, "compression", str, type(None))
     if codec not in (None, *CODECS):
         raise ValueError(f'"compression" is {codec!r}')
@@ -402,10 +435,11 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
         schema=_typed(document, "schema", dict, type(None)),
         metadata=_typed(document, "metadata", dict, type(None)),
         generation=_typed(document, "generation", str, type(None)),
-        history=tuple(history),
+        history=history,
         shard_template=_typed(document, "shard_template", str, type(None)),
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
         lost=_parse_lost(document.get("lost")),
+        growth=_parse_growth(document),
         publish=_parse_publish(document.get("publish")),
     )
     totals = len(manifest.shards), manifest.records, manifest.nbytes
@@ -437,10 +471,32 @@ def _parse_publish(publish: Any) -> Publish | None:
 def _parse_lost(lost: Any) -> Loss | None:
     if lost is None:
         return None
-    names = lost.get("shards") if isinstance(lost, dict) else None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError('"lost" does not name files')
-    return Loss(None if lost.get("records") is None else _count(lost, "records"), tuple(names))
+    if not isinstance(lost, dict):
+        raise ValueError('"lost" is not an object')
+    records = None if lost.get("records") is None else _count(lost, "records")
+    return Loss(records, _texts(lost, "shards"))
+
+
+def _parse_growth(document: dict[str, Any]) -> tuple[Growth, ...]:
+    growth = _typed(document, "growth", list) if "growth" in document else []
+    if not all(isinstance(one, dict) for one in growth):
+        raise ValueError('an entry of "growth" is not an object')
+    return tuple(
+        Growth(
+            _typed(one, "generation", str),
+            _count(one, "record"),
+            _texts(one, "added"),
+            _texts(one, "optional"),
+        )
+        for one in growth
+    )
+
+
+def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
+    texts = _typed(document, key, list)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f'"{key}" is no list of strings')
+    return tuple(texts)
 
 
 def _typed(document: dict[str, Any], key: str, *types: type) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tfio_store.dataset.checks import held
 from tfio_store.dataset.inflate.checkpoints import Restart
-from tfio_store.dataset.manifest import Loss
+from tfio_store.dataset.manifest import Growth, Loss
 from tfio_store.dataset.shards import Shard, Shards
 from tfio_store.errors import ManifestError, printable
 from tfio_store.example.schema import Schema
@@ -46,12 +46,14 @@ __all__ = [
 
 class Told(NamedTuple):
     """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if it is unknown.
-    ``generation`` is the manifest's, and so are the records that were ``lost``."""
+    ``generation`` is the manifest's, and so are the records that were ``lost``, and the
+    ``growth`` of the schema: None if several sources differ in it."""
 
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     generation: str | None = None
     lost: Loss | None = None
+    growth: tuple[Growth, ...] | None = ()
 
 
 def common_told(told: Sequence[Told]) -> Told:
@@ -171,6 +173,11 @@ class Dataset(DatasetPart):
     def lost(self) -> Loss | None:
         """The records that all sources together lack since they were salvaged."""
         return Loss.all_of(told.lost for told in self.told)
+
+    @property
+    def growth(self) -> tuple[Growth, ...]:
+        """The appends that changed the schema, of one source, which counts their records."""
+        return (self.told[0].growth or ()) if len(self.told) == 1 else ()
 
     def held(self) -> str:
         """How many shards there are, and how many records, if that is known."""

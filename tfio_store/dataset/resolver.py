@@ -234,7 +234,13 @@ class Resolver:
                 f"compression={self._compression!r}: the manifest of {store.url(path)} says "
                 f'{manifest.compression!r}; leave it at "auto"'
             )
-        told = Told(manifest.schema, manifest.metadata, manifest.generation, manifest.lost)
+        told = Told(
+            manifest.schema,
+            manifest.metadata,
+            manifest.generation,
+            manifest.lost,
+            manifest.growth,
+        )
         return Resolved(committed_shards(folder, manifest), told)
 
     def _tfds(self, store: Store, path: str) -> Resolved | None:

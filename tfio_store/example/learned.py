@@ -1,5 +1,4 @@
-"""The schema of what is written: learned of mappings, read off columns, and united with that of a
-dataset which has records already."""
+"""The schema of what is written: learned of mappings, or read off columns."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
-from tfio_store.example.arrow_types import united
 from tfio_store.example.exactness import number_kind, rounded
 from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
 from tfio_store.example.ragged import Nullable, Ragged, Text, apart
@@ -20,7 +18,6 @@ from tfio_store.example.values import no_feature
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
-    "appended",
     "as_floats",
     "checked_state",
     "common_shape",
@@ -31,7 +28,6 @@ __all__ = [
     "raise_two_units",
     "schema_of",
     "undecided",
-    "widened",
 ]
 
 Shape = tuple[int | None, ...]
@@ -189,100 +185,6 @@ def _both(name: str, known: Sequence[Any], new: Sequence[Any], first: str, task:
         known[7] + new[7],
         units,
     ]
-
-
-def widened(kept: Schema, new: Schema) -> Schema:
-    """The schema of a dataset and of appended records of which ``new`` was learned. A feature that
-    one part lacks is nullable, and lists that are not of one length are of any. ValueError for a
-    feature that no schema describes in both."""
-    if kept.sequence:
-        return kept
-    features = {}
-    for name in [*kept, *(name for name in new if name not in kept)]:
-        known, other = kept.get(name), new.get(name)
-        if known is None or other is None:
-            features[name] = _absent(new[name] if known is None else known)
-        else:
-            features[name] = wider(name, known, other)
-    same = all(features[name].shape == kept[name].shape for name in kept)
-    return Schema(features, arrow=kept.arrow if same else None)
-
-
-def _absent(feature: Feature) -> Feature:
-    return feature if feature.default is not None else replace(feature, nullable=True)
-
-
-def wider(name: str, known: Feature, new: Feature) -> Feature:
-    """The feature of both parts. ValueError if there is none."""
-    nullable = known.nullable or (new.nullable and known.default is None)
-    if known.dtype == "unknown" or new.dtype == "unknown":
-        found, other = (new, known) if known.dtype == "unknown" else (known, new)
-        shape = found.shape if found.ragged or not other.shape else (None,)
-        return replace(found, shape=shape, nullable=nullable)
-    if known.wire != new.wire or ("64[" in new.dtype and new.dtype != known.dtype):
-        raise ValueError(
-            f"feature {name!r} is {known.dtype} in the dataset, and {new.dtype} in what is "
-            "appended; write it with the dataset's type, or overwrite the dataset"
-        )
-    if known.raw or known.kind is not None or known.shape == new.shape:
-        return replace(known, nullable=nullable)
-    if not known.ragged and not new.ragged and known.width == new.width:
-        shape = known.shape if len(known.shape) >= len(new.shape) else new.shape
-    elif known.nested or new.nested:
-        raise ValueError(
-            f"feature {name!r} has the shape {known.shape} in the dataset, and {new.shape} in "
-            "what is appended"
-        )
-    else:
-        alike = len(known.shape) == len(new.shape) and known.shape[1:] == new.shape[1:]
-        shape = (None, *known.shape[1:]) if alike else (None,)
-    default = None if None in shape else known.default
-    return replace(known, shape=shape, nullable=nullable, default=default)
-
-
-# The one schema of a dataset and of what is appended to it.
-
-
-def appended(kept: Schema, new: Schema) -> Schema:
-    """The schema of old and new records, in the old order.
-
-    Only nulls may come in, and defaults where there was none. ValueError where features differ
-    otherwise, since old or new records could then not be read; TypeError where Arrow types do.
-    """
-    for name in sorted(set(kept) ^ set(new)):
-        lacks, has = ("dataset", "new part") if name in new else ("new part", "dataset")
-        raise ValueError(
-            f"feature {name!r}: the {has} has it, and the {lacks} does not; what is appended must "
-            "have the same features"
-        )
-    features = {name: _of_both(name, kept[name], new[name]) for name in kept}
-    if kept.arrow is None and any(features[name].shape != new[name].shape for name in new):
-        return Schema(features)  # the new part's Arrow types do not hold what was there
-    if kept.arrow is None or new.arrow in (None, kept.arrow):
-        return Schema(features, arrow=kept.arrow or new.arrow)
-    return Schema(features, arrow=united(kept.arrow, new.arrow))
-
-
-def _of_both(name: str, kept: Feature, new: Feature) -> Feature:
-    if "unknown" in (kept.dtype, new.dtype):
-        return wider(name, kept, new)
-    nullable = kept.nullable or new.nullable
-    bare = [replace(feature, nullable=nullable, default=None) for feature in (kept, new)]
-    if bare[0] != bare[1] or _means_another(kept, new):
-        raise ValueError(
-            f"feature {name!r} is {kept} in the dataset, and {new} in what is appended; write it "
-            "with the dataset's type, or overwrite the dataset"
-        )
-    return replace(kept if kept.default is not None else new, nullable=nullable)
-
-
-def _means_another(kept: Feature, new: Feature) -> bool:
-    """Whether records without the feature mean a value, and another one in each part. Those of
-    nullable features mean a null, and a default is but a way to read it."""
-    if kept.default is None or new.default is None or (kept.nullable and new.nullable):
-        return False
-    known, other = kept.to_json(), new.to_json()
-    return bool(known["default"] != other["default"])  # where a NaN equals itself
 
 
 # The schema of the columns of a table.

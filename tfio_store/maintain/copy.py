@@ -3,30 +3,35 @@ the same of what is sound in them."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.manifest import DatasetManifest, Loss
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.errors import CorruptRecordError, SchemaError
-from tfio_store.example import decode_examples
-from tfio_store.example.codec import infer_feature_lists, infer_features
+from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
+from tfio_store.example import Nullable, decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
+from tfio_store.example.growth import grown, grown_json, optional
 from tfio_store.example.schema import Schema
 from tfio_store.maintain.verify import VerifyReport, look_at_objects, sound_batches
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.records.texts import alike, warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.count import counted
+from tfio_store.tables.infer import schema_of_records
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
@@ -55,8 +60,9 @@ def copy(
     """Copy all records of a source to a new dataset, in their order or in a random one.
 
     Every checksum is checked. Damage is an error, and then nothing is there; `salvage` copies what
-    is sound. The schema and the metadata of the source's manifest are kept. Of several sources they
-    are kept if they are the same in all. What is appended must fit the schema of the dataset.
+    is sound. The schema and the metadata of the source's manifest are kept. Of several sources, the
+    schema is one of all, if there is one, and metadata are kept if they are the same in all. What
+    is appended may lack features of the dataset, and bring others; see `ShardedWriter`.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -89,7 +95,8 @@ def copy(
         CorruptRecordError: A record is damaged.
         TruncatedRecordError: A file ends inside a record.
         SchemaError: A record does not fit the dataset to append to.
-        ValueError: An argument is not as described, or the dataset to append to has another schema.
+        ValueError: An argument is not as described, or a feature of the dataset to append to is of
+            another kind.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=1)
@@ -283,15 +290,27 @@ def _with_whole(
 
 
 def _described(dataset: Dataset) -> dict[str, Any]:
-    """The schema and the metadata that all sources share."""
+    """The schema of all sources, and the metadata that they share."""
     kept: dict[str, Any] = {}
-    for what in ("schema", "metadata"):
+    for what, one_of in (("schema", _one_schema), ("metadata", _same)):
+        if not dataset.told:
+            break
         each = [getattr(each, what) for each in dataset.told]
-        if any(one != each[0] for one in each):
+        try:
+            kept[what] = reduce(one_of, each, each[0])
+        except (ImportError, TypeError, ValueError):
             warn(f"the sources differ in their {what}, so it is not copied")
-        elif each and each[0] is not None:
-            kept[what] = each[0]
-    return kept
+    return {what: found for what, found in kept.items() if found is not None}
+
+
+def _one_schema(one: Any, other: Any) -> Any:
+    return grown_json(one, other) if one and other and one != other else _same(one, other)
+
+
+def _same(one: Any, other: Any) -> Any:
+    if one != other:
+        raise ValueError("these differ")
+    return one
 
 
 def usual_codec(dataset: Dataset) -> str | None:
@@ -307,29 +326,61 @@ def _write(
     batches: Iterable[RecordBatch], writer: ShardedWriter, kept: Mapping[str, Any], source: Source
 ) -> None:
     """Write the batches. SchemaError for a record that readers of the dataset to append to could
-    not decode, or that holds a feature that they would not see."""
-    # One schema of all sources has been compared with that of the dataset.
+    not decode. Its features are looked at, so that the schema of both has them."""
+    # One schema of all sources has been joined with that of the dataset.
     before = None if "schema" in kept else writer._kept()
-    schema = None if before is None or before.schema is None else Schema.from_json(before.schema)
-    first = 0
-    for batch in batches:
-        if schema is not None:
-            with of_source(source, first):
-                _check(batch, schema)
-        writer.write_batch(batch)
-        first += len(batch)
+    if before is None or before.schema is None:
+        for batch in batches:
+            writer.write_batch(batch)
+        return
+    target = _Target(Schema.from_json(before.schema), source)
+    with contextlib.suppress(NoRecordsError):
+        found = schema_of_records(target.written(batches, writer), source)
+        writer._keep_schema(target.schema_with(found))
 
 
-def _check(batch: RecordBatch, schema: Schema) -> None:
-    known = {*schema, *(name + ROW_LENGTHS for name, of in schema.items() if of.nested)}
-    try:
-        decode_examples(batch, schema)
-        for number, record in enumerate(batch):
-            for name in {**infer_features(record), **infer_feature_lists(record)}:
-                if name not in known:
-                    reason = f"is not in the schema{alike(name, schema)}"
-                    raise SchemaError(reason, feature=name, record=number)
-    except SchemaError as error:
-        raise SchemaError(
-            error.reason + _WHOSE, feature=error.feature, record=error.record
-        ) from error
+class _Target:
+    """The schema of a dataset to which records of none are appended."""
+
+    def __init__(self, schema: Schema, source: Source) -> None:
+        self._schema = schema
+        self._source = source
+        self._optional = Schema({name: optional(schema[name]) for name in schema})
+        self._missing: set[str] = set()
+        """The features that a record lacks."""
+
+    def written(self, batches: Iterable[RecordBatch], writer: ShardedWriter) -> Iterator[Any]:
+        """Each record, when it is written."""
+        first = 0
+        for batch in batches:
+            with of_source(self._source, first):
+                self._check(batch)
+            writer.write_batch(batch)
+            yield from batch
+            first += len(batch)
+
+    def _check(self, batch: RecordBatch) -> None:
+        try:
+            columns = decode_examples(batch, self._optional)
+        except SchemaError as error:
+            raise SchemaError(
+                error.reason + _WHOSE, feature=error.feature, record=error.record
+            ) from error
+        self._missing |= {name for name, column in columns.items() if _has_nulls(column)}
+
+    def schema_with(self, found: Schema) -> Schema:
+        """The schema of the records, which have the features that were ``found``. ValueError for a
+        feature list of the name of a feature, or one that is none: readers would pass it by."""
+        both = self._schema.keys() & found.keys()
+        odd = [name for name in both if self._schema[name].sequence != found[name].sequence]
+        grown(self._schema, found.select(odd), learned=True)
+        lengths = {name + ROW_LENGTHS for name, of in self._schema.items() if of.nested}
+        added = {name: found[name] for name in found if name not in lengths}
+        missing = {name: self._optional[name] for name in self._missing}
+        return Schema({**added, **self._schema, **missing})
+
+
+def _has_nulls(column: Any) -> bool:
+    if isinstance(column, Nullable):
+        return not column.valid.all()
+    return bool(np.ma.is_masked(column))

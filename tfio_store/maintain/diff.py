@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,8 @@ class DatasetDiff:
         first (int | None): The number of the first record that differs. None if none does, or if
             order does not matter.
         features (dict[str, tuple[str, str]]): The features that are not the same in both, and what
-            they are in each; "" if it has none of that name. Default {}.
+            they are in each; "" if it has none of that name. It says since which record of a
+            dataset a feature is there, or may be missing. Default {}.
         lost (tuple[Loss | None, Loss | None]): Records that each lacks since it was salvaged.
             Default (None, None).
 
@@ -109,7 +110,7 @@ def diff(
     other = repeatable(other)
     first = open_dataset(source, storage)
     second = open_dataset(other, other_storage or common_storage(other) or storage)
-    features = _features(_schema(first), _schema(second))
+    features = _features(_Known.of(first), _Known.of(second))
     compare = _places if ordered else _heaps
     with RecordReader.of(first) as one, RecordReader.of(second) as two:
         told = reported(one, on_progress, first.num_records)
@@ -155,17 +156,35 @@ def _schema(dataset: Dataset) -> Mapping[str, Feature]:
         return {}
 
 
-def _features(one: Mapping[str, Feature], two: Mapping[str, Feature]) -> dict[str, tuple[str, str]]:
+class _Known(NamedTuple):
+    """The features of a source, and since when some of them are as they are."""
+
+    features: Mapping[str, Feature]
+    since: dict[str, str]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> _Known:
+        since: dict[str, str] = {}
+        for growth in dataset.growth:
+            since |= dict.fromkeys(growth.added, f", since record {growth.record}")
+            lacking = f", may be missing since record {growth.record}"
+            since |= dict.fromkeys(growth.optional, lacking)
+        return cls(_schema(dataset), since)
+
+    def told(self, name: str) -> str:
+        feature = self.features.get(name)
+        return "" if feature is None else _told(feature) + self.since.get(name, "")
+
+
+def _features(one: _Known, two: _Known) -> dict[str, tuple[str, str]]:
     return {
-        name: (_told(one.get(name)), _told(two.get(name)))
-        for name in dict.fromkeys([*one, *two])
-        if one.get(name) != two.get(name)
+        name: (one.told(name), two.told(name))
+        for name in dict.fromkeys([*one.features, *two.features])
+        if one.features.get(name) != two.features.get(name)
     }
 
 
-def _told(feature: Feature | None) -> str:
-    if feature is None:
-        return ""
+def _told(feature: Feature) -> str:
     flags = [flag for flag in ("raw", "nullable", "sequence") if getattr(feature, flag)]
     kind = [] if feature.kind is None else [str(feature.kind)]
     default = [] if feature.default is None else [f"default {feature.default!r}"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfio_store.dataset.checks import counted, held
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.manifest import Loss
+from tfio_store.dataset.manifest import Growth, Loss
 from tfio_store.dataset.model import Dataset, common_told
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.schema import Schema
@@ -57,6 +57,7 @@ class DatasetInfo:
         schema (Schema | None): The schema in its manifest. None without one.
         metadata (dict | None): The metadata in its manifest. None without any.
         lost (Loss | None): Records that it lacks since it was salvaged. Default None.
+        growth (tuple[Growth]): The appends that changed its schema, the oldest first. Default ().
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
@@ -70,6 +71,7 @@ class DatasetInfo:
     schema: Schema | None
     metadata: dict[str, Any] | None
     lost: Loss | None = None
+    growth: tuple[Growth, ...] = ()
 
     def __repr__(self) -> str:
         inside = held(self.records, len(self.shards))
@@ -135,7 +137,8 @@ def info(
     (blocks,) = dataset.shards.columns("blocks")
     shards = tuple(map(partial(_facts, dataset), count(), _codecs(dataset), blocks.tolist()))
     generation = common_told(dataset.told).generation
-    return DatasetInfo(shards, generation, dataset.schema, dataset.metadata, dataset.lost)
+    facts = dataset.schema, dataset.metadata, dataset.lost, dataset.growth
+    return DatasetInfo(shards, generation, *facts)
 
 
 def _codecs(dataset: Dataset) -> list[str | None]:

@@ -238,7 +238,8 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
         Raises:
             FileExistsError: The option ``ifExists`` is "error", and there is a dataset.
             TypeError: A column has a type that no feature can hold.
-            ValueError: An option is wrong, or the dataset to append to has other columns.
+            ValueError: An option is wrong, or a column of the dataset to append to is of another
+                kind.
 
         Example:
             >>> TFRecordDataSource({"path": "train"}).writer(df.schema, True)  # doctest: +SKIP

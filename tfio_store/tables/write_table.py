@@ -15,17 +15,17 @@ from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example.arrow_types import without_open
 from tfio_store.example.codec import SchemaLike, encode_rows
 from tfio_store.example.feature import Feature
-from tfio_store.example.learned import appended
+from tfio_store.example.growth import grown
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema, WholeRecords, written_schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.tables.table_parts import Part, Types, is_one_table, parts_of
 from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schema, kept_features
+from tfio_store.write.appended import check_appendable, schema_of_both
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress
-from tfio_store.write.records import check_appendable, schema_of_both
 from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob
@@ -211,7 +211,7 @@ def write_table(
             is None too.
         compression (str | None): See `ShardedWriter`. Default None.
         if_exists (str): See `ShardedWriter`. Default "error". Rows to append are written as the
-            dataset's schema says; only nulls may be new to it.
+            dataset's schema says. Columns may be new to it, and others missing.
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -393,7 +393,7 @@ class TableJob:
         encoder = encoder_of(first, self._chosen, self._known, exact=self._exact)
         if self._kept is not None and encoder.features is not None:
             # now, and not when all tasks have written
-            appended(Schema.from_json(self._kept), encoder.features)
+            grown(Schema.from_json(self._kept), encoder.features)
         return encoder
 
     def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:

@@ -50,10 +50,10 @@ from tfio_store.dataset.manifest import (
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
+from tfio_store.write.appended import growth_of, schema_of_both
 from tfio_store.write.claim import HeldClaim, Proposal
 from tfio_store.write.parts import Parts, Place, put_parts
 from tfio_store.write.publish import publish, set_aside
-from tfio_store.write.records import schema_of_both
 from tfio_store.write.stored_objects import (
     are_found,
     check_shards,
@@ -443,12 +443,16 @@ class Attempt:
         what step 5 is to do. Returns also what no manifest needs any more."""
         old = base.manifest if base else None
         kept = old if self.plan.append else None
+        # An append that found no records must not make every feature optional.
+        nothing_new = kept is not None and 0 < kept.records == manifest.records
+        schema = schema_of_both(kept, None if nothing_new else manifest.schema)
         whole = replace(
             manifest,
             generation=self.generation,
             history=old.history_after() if old else (),
             shard_template=kept.shard_template if kept else manifest.shard_template,
-            schema=schema_of_both(kept, manifest.schema),
+            schema=schema,
+            growth=growth_of(kept, schema, self.generation),
             metadata=manifest.metadata or (kept.metadata if kept else None),
             lost=Loss.all_of([kept.lost if kept else None, manifest.lost]),
         )

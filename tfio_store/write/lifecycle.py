@@ -16,10 +16,11 @@ from tfio_store.dataset.folder import check_hides_nothing, look_inside
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage.store import early
+from tfio_store.write.appended import schema_of_both
 from tfio_store.write.claim import put_claim
 from tfio_store.write.commit import Attempt, Plan
 from tfio_store.write.placement import FixedShards, RollingShards, ShuffledShards
-from tfio_store.write.records import RecordCheck, runs, schema_of_both
+from tfio_store.write.records import RecordCheck, runs
 from tfio_store.write.shard_uploads import ShardUploads
 
 if TYPE_CHECKING:

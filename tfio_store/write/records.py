@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
-from tfio_store.example.learned import appended, joined_states, learned_schema, widened
+from tfio_store.example.growth import grown, values_of
+from tfio_store.example.learned import learned_schema
 from tfio_store.example.record_fit import FittingRecords, fit_record
 from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
@@ -27,15 +27,11 @@ __all__ = [
     "BytesRun",
     "RecordCheck",
     "Run",
-    "check_appendable",
     "encoded",
     "framed",
     "is_of_bytes",
-    "not_looked_into",
     "record_nbytes",
     "runs",
-    "schema_as_learned",
-    "schema_of_both",
     "sizes",
     "strided",
     "write_run",
@@ -229,58 +225,6 @@ def encoded(record: Mapping[str, Any]) -> bytes:
     return encode_example(record)
 
 
-# Records that may be appended to a committed dataset.
-
-
-_UNKNOWN: dict[str, Any] = {"features": {}, "learned": False}
-"""The schema of records some of which were not looked into. No manifest holds it."""
-
-
-def schema_as_learned(tasks: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, Any] | None:
-    """The schema that a writer's tasks have learned, as JSON; None of no records. SchemaError where
-    a feature has two kinds."""
-    state = joined_states((task, state) for task, state in tasks if state is not None)
-    if state is None:
-        return None
-    schema = learned_schema(state)
-    return _UNKNOWN if schema is None else {**schema.to_json(), "learned": True}
-
-
-def not_looked_into(records: int) -> dict[str, Any] | None:
-    """The learned state of records that nothing is known of."""
-    return {"records": 0, "others": records, "columns": {}} if records else None
-
-
-def check_appendable(kept: DatasetManifest | None) -> None:
-    """ValueError unless the dataset says what records to append must be."""
-    if kept is not None and kept.records and kept.schema is None:
-        raise ValueError(
-            "the dataset to append to has records and no schema. They may not be what the new "
-            "records' schema says: append by ShardedWriter without schema=, or overwrite it all"
-        )
-
-
-def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> Any:
-    """The schema of a dataset with the appended records, which ``new`` describes, as JSON. It is
-    the dataset's own where nothing describes them.
-
-    ValueError or TypeError if no schema describes both.
-    """
-    if kept is None or (new is not None and not kept.records):
-        return None if new == _UNKNOWN else new
-    if new is None:
-        return kept.schema
-    if new == _UNKNOWN or (new.get("learned") and kept.schema is None):
-        return None if (kept.schema or {}).get("learned") else kept.schema
-    if new.get("learned"):
-        assert kept.schema is not None
-        both = widened(Schema.from_json(kept.schema), Schema.from_json(new)).to_json()
-        return {**both, "learned": True} if kept.schema.get("learned") else both
-    check_appendable(kept)
-    assert kept.schema is not None
-    return appended(Schema.from_json(kept.schema), Schema.from_json(new)).to_json()
-
-
 # Holds dict records to their dataset's schema, or learns one of them.
 
 
@@ -294,6 +238,8 @@ class RecordCheck:
         self._learner: Any = None
         self._placed = placed
         self._kept: Mapping[str, Any] | None = None
+        self._narrow = Schema({})
+        """Features of the dataset to append to that do not take every value of their wire type."""
         self._next_look = 1
         self._schema = None if schema is None else written_schema(schema)
         features = self._schema or Schema({})
@@ -310,7 +256,7 @@ class RecordCheck:
         first = 0
         for run in runs:
             if self._schema is None:
-                yield self._learn(run)
+                yield self._learn(run, first)
             elif isinstance(run, RecordBatch | BytesRun):
                 yield run
             else:
@@ -336,7 +282,9 @@ class RecordCheck:
     def appends_to(self, schema: Mapping[str, Any] | None) -> None:
         """Records must go with those of a dataset of this schema (JSON). One that does not is
         refused early: after the first mappings, and at the latest by the commit."""
-        self._kept = None if self._schema is not None else schema
+        if self._schema is None and schema is not None:
+            self._kept = schema
+            self._narrow = values_of(Schema.from_json(schema))
 
     def fresh(self) -> RecordCheck:
         """The same, which has learned nothing."""
@@ -349,7 +297,7 @@ class RecordCheck:
         """The state of what was learned, None if there was no record. See `joined_states`."""
         return None if self._learner is None else self._learner.state()
 
-    def _learn(self, run: Run) -> Run:
+    def _learn(self, run: Run, first: int = 0) -> Run:
         from tfio_store.example.codec import new_learner
 
         if self._learner is None and len(run):
@@ -368,6 +316,8 @@ class RecordCheck:
                 self._learner.skip(1)
         if self._kept is not None:
             self._look(self._kept, len(run))
+        if self._narrow:
+            self._check_values(encoded_run, run, first)
         return list(run) if self._placed else encoded_run
 
     def _look(self, kept: Mapping[str, Any], records: int) -> None:
@@ -381,11 +331,21 @@ class RecordCheck:
         try:
             new = learned_schema(state)
             if new is not None:
-                widened(Schema.from_json(kept), new)
+                grown(Schema.from_json(kept), new, learned=True)
         except ValueError:
             if state["records"] == 1:  # which is not written, and says nothing of others
                 self._learner = None
             raise
+
+    def _check_values(self, encoded_run: list[Any], run: Run, first: int) -> None:
+        """SchemaError for a mapping whose values readers of the dataset could not decode."""
+        numbers = [i for i, record in enumerate(run) if isinstance(record, Mapping)]
+        try:
+            decode_examples([encoded_run[i] for i in numbers], self._narrow)
+        except SchemaError as error:
+            reason = f"{error.reason}; the dataset to append to has this schema"
+            number = first + numbers[error.record]
+            raise SchemaError(reason, feature=error.feature, record=number) from None
 
     def _fit(self, run: list[Any], schema: Schema, first: int = 0) -> list[Any]:
         """``first``: the number of the first record, for errors."""

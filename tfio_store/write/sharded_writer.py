@@ -24,12 +24,13 @@ from tfio_store.records.compression import Compressor
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
+from tfio_store.write.appended import schema_as_learned
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
 from tfio_store.write.lifecycle import ShardWriter, begin
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
-from tfio_store.write.records import RecordCheck, schema_as_learned
+from tfio_store.write.records import RecordCheck
 from tfio_store.write.shard_stream import ShardStream, check_record_positions
 from tfio_store.write.shard_uploads import ShardUploads
 
@@ -68,8 +69,9 @@ class ShardedWriter(ShardWriter):
         level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
         if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
             one is there; a glob such as ``train-*`` finds the new one when `close` returns) or
-            "append" (with the same compression and, but for nulls that come in,
-            the same schema; several writers may append at once).
+            "append" (with the same compression; several writers may append at once). What is
+            appended may bring features, which older records lack, and lack some. A feature that
+            both have keeps its dtype and its shape.
         keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
             opened them reach the end. A later commit or `clean` removes them. 0 removes them at
             once. Default 3600.
@@ -108,8 +110,8 @@ class ShardedWriter(ShardWriter):
         IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The store fails. The next call raises the first failure, and nothing is published.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described, the dataset to append to has another schema, or
-            the writer is closed.
+        ValueError: An argument is not as described, a feature of the dataset to append to is of
+            another kind, or the writer is closed.
         SchemaError: A mapping is not as ``schema`` says.
 
     Example:

@@ -23,12 +23,13 @@ from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Owner
+from tfio_store.write.appended import not_looked_into, schema_as_learned
 from tfio_store.write.claim import Pulse
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Names, Plan
 from tfio_store.write.lifecycle import begin
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.publish import check_free
-from tfio_store.write.records import RecordCheck, not_looked_into, schema_as_learned
+from tfio_store.write.records import RecordCheck
 from tfio_store.write.shard_stream import check_record_positions
 from tfio_store.write.task import (
     OPEN_SHARDS,
@@ -90,7 +91,8 @@ class WriteJob:
         IsADirectoryError: ``url`` is a folder that readers take for the dataset in it.
         OSError: The storage fails.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described, or the dataset to append to has another schema.
+        ValueError: An argument is not as described, or a feature of the dataset to append to is of
+            another kind.
 
     Example:
         >>> def task(job, number):

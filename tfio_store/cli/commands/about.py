@@ -48,6 +48,7 @@ def info(session: Session, urls: Source, shards: bool) -> None:
             "schema": found.schema,
             "metadata": found.metadata,
             "lost": found.lost,
+            "growth": found.growth,
             "num_shards": len(found.shards),
         }
         output.document("info", facts | ({"shards": found.shards} if shards else {}))
@@ -85,6 +86,7 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
         lines.append(("lost", f"in a salvage: {found.lost}"))
     if found.schema is not None:
         lines.append(("features", ", ".join(found.schema) or "none"))
+        lines += [("grown", str(growth)) for growth in found.growth]
     elif found.records != 0:
         lines.append(("features", "not in a manifest; run tfio-store schema"))
     return lines
