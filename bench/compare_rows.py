@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -58,7 +59,14 @@ class Rows:
 
     def calls(self) -> dict[str, Call]:
         found: dict[str, Call] = {}
-        for rooms in (self.reading, self.writing, self.tensorflow, self.bucket, self.torch):
+        for rooms in (
+            self.reading,
+            self.writing,
+            self.tensorflow,
+            self.accelerated,
+            self.bucket,
+            self.torch,
+        ):
             try:
                 found |= rooms()
             except ImportError:  # such as of torch: its rows are left out
@@ -159,6 +167,35 @@ class Rows:
                 .batch(256)
             ),
         }
+
+    def accelerated(self) -> dict[str, Call]:
+        """The pipelines of `bench.dropin`, unchanged."""
+        sys.path.insert(0, str(HERE.parent))
+        from bench import dropin
+
+        tfs, found = self.tfs, dict[str, Call]()
+        for kind, size, codec in (("100 B", 100, None), ("100 B, GZIP", 100, "GZIP"),
+                                  ("1 kB", 1000, None), ("10 kB", 10_000, None)):  # fmt: skip
+            url = self._url(f"examples-{size}-{codec}")
+            with tfs.ShardedWriter(url, num_shards=SHARDS, compression=codec) as writer:
+                writer.write_batch(dropin.examples(size, 8 << 20))
+            if codec:  # as others compress, without an index
+                Path(url).with_name("_train.manifest.json").unlink()
+            files = self._files(f"examples-{size}-{codec}")
+            for name, make in dropin.pipelines(256).items():
+                if codec is None or "features" not in name:
+                    found[f"accelerate(), {kind}, {name}"] = partial(self._run, make, files, codec)
+        return found
+
+    def _run(self, make: Any, files: list[str], codec: str | None) -> None:
+        import tensorflow as tf
+
+        with self.tfs.accelerate():
+            reader = tf.data.TFRecordDataset
+            if codec is not None:
+                reader = partial(reader, compression_type=codec)
+            made = make(files, reader)
+            made.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1).numpy()
 
     def bucket(self) -> dict[str, Call]:
         import s3fs  # noqa: F401
