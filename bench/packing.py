@@ -121,7 +121,7 @@ def main() -> None:
                 for name, (count, tokens) in found.items()
             ]
             title = f"{how}: {DOCUMENTS:,} documents in rows of {LENGTH:,}, batches of {BATCH}"
-            print(table(title, ["loader", "rows/s", "CPU µs a row", "fill, %"], rows))
+            print(table(title, ["loader", "rows/s", "processor µs a row", "fill, %"], rows))
 
 
 if __name__ == "__main__":

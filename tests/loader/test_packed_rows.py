@@ -146,9 +146,10 @@ def test_lengths_that_are_none_are_refused_before_there_is_memory_for_them(plan:
 
 def test_rows_of_first_fit_are_full(tmp_path: Path) -> None:
     sizes = np.random.default_rng(1).lognormal(5.5, 1.1, 6000).astype(int) + 1
-    documents = [range(size) for size in sizes.tolist()]
-    url = written(str(tmp_path / "train"), documents)
-    rows = made(tfs.RecordReader(url), tfs.Packing("tokens", 2048), 8)
+    splits = np.concatenate([[0], np.cumsum(sizes)])
+    documents = tfs.Ragged(np.arange(splits[-1]), splits)
+    tfs.write_table({"tokens": documents}, tmp_path / "train", num_shards=2)
+    rows = made(tfs.RecordReader(str(tmp_path / "train")), tfs.Packing("tokens", 2048), 8)
     count = len(given(rows))
     metrics = rows.metrics()
     assert metrics["rows"] == count
@@ -263,12 +264,10 @@ def test_other_numbers_of_shares_go_on_from_each_step(
     old = [made(reader, packing, 1, (index, shares)) for index in range(shares)]
     before: list[Row] = []
     for step in range(100):
-        for other in (1, 2, 3, 4):
+        for other in {1 + step % 4, 1 + step % 3}:
             states = [kept(rows.state()) for rows in old]
-            after, later = step_on(reader, packing, states, other)
+            after, _ = step_on(reader, packing, states, other)
             assert sorted(tokens_in([*before, *after])) == wanted, (step, other)
-            more, _ = step_on(reader, packing, later, 3, most=0)
-            assert more == []
             # resharded in the midst of what was resharded
             some, later = step_on(reader, packing, states, other, most=2)
             others, _ = step_on(reader, packing, later, 3)
@@ -368,6 +367,12 @@ def test_states_of_others_are_refused(tmp_path: Path) -> None:
     content = LoaderContent.of("", reader, None, None)
     with pytest.raises(ValueError, match="pass the same pack="):
         gathered(reader.shard, (0, 1), state, content, 4, False, 1)
+    given(rows)
+    ended = kept(rows.state())
+    assert given(made(reader, packing, 1, state=ended)) == []
+    ended["reader"]["source"] = "another"
+    with pytest.raises(ValueError, match="state= was taken of another source"):
+        made(reader, packing, 1, state=ended)
     (unit,) = state["open"]
     wrong: dict[str, Any]
     for wrong in (

@@ -22,7 +22,14 @@ from tfio_store.errors import SchemaError
 from tfio_store.example.ragged import apart
 from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.loader.gathering import Gathering
-from tfio_store.loader.packing import POSITIONS, SEGMENTS, mark_of, padding_of, rows_together
+from tfio_store.loader.packing import (
+    POSITIONS,
+    SEGMENTS,
+    mark_of,
+    padding_of,
+    rows_at_once,
+    rows_together,
+)
 from tfio_store.read.reshard import reshard_state
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
@@ -36,8 +43,6 @@ State: TypeAlias = "dict[str, Any]"
 
 _AT_ONCE, _LEAST_AT_ONCE, _TOKENS_AT_ONCE = 128, 16, 1 << 18
 """Documents that are decoded together: fewer of long ones, which are in long rows."""
-_ROWS_AT_ONCE = 16
-"""Rows that are laid end to end together, if batches are smaller."""
 
 
 # States
@@ -259,6 +264,8 @@ class PackedRows:
         assert content.schema is not None
         self._dtypes = {name: content.schema[name].item_dtype() for name in content.packing.columns}
         self._size, self._drop_last = size, drop_last
+        self._laid_together = max(size, rows_at_once(content.packing))
+        """The rows of documents that are laid end to end together."""
         reader = reader_of(*share)
         begun = reader.state()
         units, behind = _parsed(begun if state is None else state, self._mark)
@@ -268,6 +275,8 @@ class PackedRows:
         """Whether the reader has nothing left in the epoch."""
         if not self._no_more:
             reader.restore(behind)
+        elif any(behind.get(name) != begun.get(name) for name in ("source", "mixture")):
+            raise ValueError("state= was taken of another source: its files or their sizes differ")
         self._behind = behind
         self._begin = _state(self._mark, units, behind)
         self._own = _Documents(reader, share, content, threads)
@@ -286,7 +295,7 @@ class PackedRows:
     def _check_room(self) -> None:
         packing = self._packing
         each = packing.length * sum(dtype.itemsize for dtype in self._dtypes.values())
-        rows = max(self._size, _ROWS_AT_ONCE) if packing.how == "concat" else rows_together(packing)
+        rows = self._laid_together if packing.how == "concat" else rows_together(packing)
         room = self._own.gathering.room
         if rows * each > room:
             raise ValueError(
@@ -416,7 +425,7 @@ class PackedRows:
 
     def _concat_run(self) -> _Run | None:
         """The next rows of documents that are laid end to end."""
-        needed = max(self._size, _ROWS_AT_ONCE) * self._packing.length
+        needed = self._laid_together * self._packing.length
         parts = self._carried  # which stay there where reading fails
         held = sum(part.tokens for part in parts)
         while held < needed and (part := self._next_part()) is not None:
