@@ -24,7 +24,8 @@ from tests.support.packed import (
 )
 from tfio_store.loader import packed_rows, pure_pack
 from tfio_store.loader.content import LoaderContent
-from tfio_store.loader.packed_rows import PackedRows, gathered, reshard_states
+from tfio_store.loader.packed_rows import PackedRows, gathered
+from tfio_store.loader.packed_states import reshard_states
 from tfio_store.records.compiled import running
 
 COMPILED = running["pack"] == "compiled"

@@ -145,6 +145,12 @@ class TestTorch:
             assert sorted(tokens_in(before + after)) == ALL, (new_ranks, new_workers)
             assert sorted(tokens_in(next_epoch)) == ALL
 
+    def test_workers_that_are_spawned_share_the_documents(self, url: str) -> None:
+        from tests.training.loading import loader
+
+        batches = loader(self.dataset(url, "first_fit", shuffle=True), 2, "spawn")
+        assert sorted(tokens_in(rows_of(batches))) == ALL
+
     def test_metrics_of_workers_are_added_up(self, url: str) -> None:
         from torch.utils.data import DataLoader
 
@@ -218,3 +224,16 @@ class TestGrain:
                     how_many = {"shard": (host, count), "resume": states}
                     after += rows_of(self.stream(url, how, **how_many, **options).batch(2))
                 assert sorted(tokens_in(before + after)) == ALL, (steps, count)
+
+    @pytest.mark.parametrize("how", HOW)
+    def test_worker_processes_share_the_documents(self, url: str, how: str) -> None:
+        from tests.training.grain_loading import workers_of
+
+        iterator = iter(workers_of(self.stream(url, how, shuffle=True, seed=2).batch(2), 2))
+        before = rows_of(islice(iterator, 5))
+        state = iterator.get_state()
+        after = rows_of(iterator)
+        assert sorted(tokens_in(before + after)) == ALL
+        again = iter(workers_of(self.stream(url, how, shuffle=True, seed=2).batch(2), 2))
+        again.set_state(state)
+        assert rows_of(again) == after

@@ -11,7 +11,7 @@ import grain
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.loader.content import Reader
-from tfio_store.loader.packed_rows import reshard_states
+from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import hold_to, versions_text
 
 __all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]

@@ -1,11 +1,7 @@
 """`PackedRows`: documents of a reader in rows of one length, with a state behind each row.
 
 Rows are made in *runs*: of a window of documents by first fit, or of documents that are laid end to
-end. A state keeps no tokens. It says where the reader stands behind the documents that were begun,
-and which *units* of these are open: a window of which some rows were given, or a document of which
-some tokens were given. Each unit is read again, from the place of its first record, by a reader of
-the share that it is of. So a state is small. The shares of another number go on from it too: the
-open units are dealt out, and what was not begun is shared out anew.
+end. Of each run, rows are copied as batches need them. `packed_states` tells what a state holds.
 """
 
 from __future__ import annotations
@@ -13,15 +9,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.checks import whole_number
-from tfio_store.errors import SchemaError
-from tfio_store.example.ragged import apart
 from tfio_store.loader.content import LoaderContent, Reader
+from tfio_store.loader.documents import Documents, Part, parts_from
 from tfio_store.loader.gathering import Gathering
+from tfio_store.loader.packed_states import (
+    Share,
+    State,
+    Unit,
+    check_not_packed,
+    epoch_of,
+    packed_state,
+    parse_packed,
+)
 from tfio_store.loader.packing import (
     POSITIONS,
     SEGMENTS,
@@ -30,203 +33,11 @@ from tfio_store.loader.packing import (
     rows_at_once,
     rows_together,
 )
-from tfio_store.read.reshard import reshard_state
-from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 
-__all__ = ["PackedRows", "gathered", "reshard_states"]
+__all__ = ["PackedRows", "gathered"]
 
 _pack = load("pack", "tfio_store.loader._pack", "tfio_store.loader.pure_pack")
-
-Share: TypeAlias = "tuple[int, int]"
-State: TypeAlias = "dict[str, Any]"
-
-_AT_ONCE, _LEAST_AT_ONCE, _TOKENS_AT_ONCE = 128, 16, 1 << 18
-"""Documents that are decoded together: fewer of long ones, which are in long rows."""
-
-
-# States
-
-
-_KEY, _VERSION = "packed", 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """What a share has begun: a window, or a document. ``begin``: the state of the share's reader
-    before it. ``given``: its rows, or its tokens, that were given."""
-
-    share: Share
-    begin: Mapping[str, Any]
-    given: int
-
-    def to_json(self) -> State:
-        return {"share": list(self.share), "reader": dict(self.begin), "given": self.given}
-
-    @classmethod
-    def from_json(cls, state: Any) -> _Unit:
-        index, count, given = map(whole_number, (*state["share"], state["given"]))
-        if index is None or count is None or given is None or not 0 <= index < count or given < 0:
-            raise ValueError("a unit is of no share, or of nothing")
-        return cls((index, count), dict(state["reader"]), given)
-
-
-def _state(mark: str, units: Sequence[_Unit], behind: Mapping[str, Any]) -> State:
-    opened = [unit.to_json() for unit in units]
-    return {_KEY: _VERSION, "packing": mark, "open": opened, "reader": dict(behind)}
-
-
-def _parsed(state: Mapping[str, Any], mark: str | None) -> tuple[list[_Unit], Mapping[str, Any]]:
-    """What is open, and the reader's state behind that. A state of a reader is one where nothing
-    is. ValueError if it is none, or one of another packing than of this mark."""
-    if _KEY not in state:
-        return [], state
-    try:
-        if state[_KEY] != _VERSION:
-            raise ValueError(f"it has version {state[_KEY]!r}")
-        units = [_Unit.from_json(one) for one in state["open"]]
-        theirs, behind = state["packing"], dict(state["reader"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"state= is no state of packed rows: {error!r}") from error
-    if mark is not None and theirs != mark:
-        raise ValueError(
-            f"state= was taken of {theirs}, and pack= is {mark}: pass the same Packing"
-        )
-    return units, behind
-
-
-def reshard_states(states: Sequence[Mapping[str, Any]], count: int) -> list[State]:
-    """As `reshard_state`, for states of packed rows too. What is open is dealt out."""
-    packed = [state for state in states if _KEY in state]
-    if not packed:
-        return reshard_state(states, count)
-    mark = packed[0].get("packing")
-    parsed = [_parsed(state, mark) for state in states]
-    units = [unit for opened, _ in parsed for unit in opened]
-    behind = reshard_state([state for _, state in parsed], count)
-    return [_state(str(mark), units[index::count], behind[index]) for index in range(count)]
-
-
-# Documents
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Documents that were read together: flat columns, and where each begins in them."""
-
-    columns: Mapping[str, Any]
-    splits: Int64Array
-    share: Share
-    place: Callable[[int], State]
-    """The state before so many of the documents that were read with these."""
-    behind: int = 0
-    """How many of those come behind these."""
-    skipped: int = 0
-    """Tokens of the first document that are left out, since they were given."""
-    unit: bool = False
-    """Whether it is one that a state has open."""
-
-    def __len__(self) -> int:
-        return len(self.splits) - 1
-
-    @property
-    def tokens(self) -> int:
-        return int(self.splits[-1])
-
-    def before(self, index: int) -> State:
-        """The reader's state before a document."""
-        return self.place(self.behind + len(self) - index)
-
-    def first(self, count: int) -> _Part:
-        """The first documents."""
-        columns = {name: values[: self.splits[count]] for name, values in self.columns.items()}
-        behind = self.behind + len(self) - count
-        return replace(self, columns=columns, splits=self.splits[: count + 1], behind=behind)
-
-    def rest(self, index: int, token: int) -> _Part:
-        """The documents from this one on, and of it what is behind a token of the part."""
-        columns = {name: values[token:] for name, values in self.columns.items()}
-        skipped = token - int(self.splits[index]) + (self.skipped if index == 0 else 0)
-        splits = np.maximum(self.splits[index:] - token, 0)
-        return replace(self, columns=columns, splits=splits, skipped=skipped)
-
-
-class _Documents:
-    """The documents of a share, some at a time."""
-
-    def __init__(
-        self, reader: Reader, share: Share, content: LoaderContent, threads: int | None
-    ) -> None:
-        assert content.packing is not None
-        self._share, self._packing, self._source = share, content.packing, content.source or ""
-        fitting = _TOKENS_AT_ONCE // content.packing.length
-        size = max(_LEAST_AT_ONCE, min(_AT_ONCE, fitting))
-        self.gathering = Gathering(reader, content, size, False, threads)
-        self._left: _Part | None = None
-        self._window: list[_Part] = []
-        self._read = 0
-        self.empty = 0
-
-    def part(self) -> _Part | None:
-        """The next ones. None at the end."""
-        found, self._left = self._left, None
-        if found is not None:
-            return found
-        columns = self.gathering.batch()
-        if columns is None:
-            return None
-        lists = {name: apart(columns[name])[0] for name in self._packing.columns}
-        splits = self._checked(lists)
-        self.gathering.done()
-        self._read += len(splits) - 1
-        self.empty += int(np.count_nonzero(splits[1:] == splits[:-1]))
-        values = {name: column.values for name, column in lists.items()}
-        return _Part(values, splits, self._share, self.gathering.place())
-
-    def _checked(self, lists: Mapping[str, Any]) -> Int64Array:
-        """Where the documents of each column begin. SchemaError if they are not as long as each
-        other, or as a row."""
-        packing = self._packing
-        name, splits = packing.columns[0], lists[packing.columns[0]].row_splits
-        sizes = np.diff(splits)
-        for other in packing.columns[1:]:
-            lengths = lists[other].row_lengths
-            odd = np.flatnonzero(lengths != sizes)
-            if len(odd):
-                i = int(odd[0])
-                raise self._wrong(i, other, f"has {lengths[i]} values, and {name!r} has {sizes[i]}")
-        long = np.flatnonzero(sizes > packing.length)
-        if len(long) and packing.long == "error":
-            i = int(long[0])
-            reason = (
-                f"has {sizes[i]} tokens, and a row has {packing.length}: pass a larger length, or "
-                'long="split" to the Packing'
-            )
-            raise self._wrong(i, name, reason)
-        found: Int64Array = splits
-        return found
-
-    def _wrong(self, index: int, name: str, reason: str) -> SchemaError:
-        record = self._read + index
-        return SchemaError(reason, feature=name, record=record, path=self._source)
-
-    def window(self, tokens: int) -> list[_Part]:
-        """So many documents that they have as many tokens, of which each counts one at least. None
-        are lost where reading them fails."""
-        held = sum(int(np.maximum(np.diff(part.splits), 1).sum()) for part in self._window)
-        while held < tokens and (part := self.part()) is not None:
-            ends = held + np.cumsum(np.maximum(np.diff(part.splits), 1))
-            count = int(np.searchsorted(ends, tokens)) + 1
-            if count < len(part):
-                self._left = part.rest(count, int(part.splits[count]))
-                part = part.first(count)
-            self._window.append(part)
-            held = int(ends[min(count, len(ends)) - 1])
-        found, self._window = self._window, []
-        return found
-
-
-# Rows
 
 
 @dataclass(slots=True)
@@ -268,20 +79,20 @@ class PackedRows:
         """The rows of documents that are laid end to end together."""
         reader = reader_of(*share)
         begun = reader.state()
-        units, behind = _parsed(begun if state is None else state, self._mark)
+        units, behind = parse_packed(begun if state is None else state, self._mark)
         self._units = deque(units)
         """Those that are open and not read again yet."""
-        self._no_more = _epoch(behind) > _epoch(begun)
+        self._no_more = epoch_of(behind) > epoch_of(begun)
         """Whether the reader has nothing left in the epoch."""
         if not self._no_more:
             reader.restore(behind)
         elif any(behind.get(name) != begun.get(name) for name in ("source", "mixture")):
             raise ValueError("state= was taken of another source: its files or their sizes differ")
         self._behind = behind
-        self._begin = _state(self._mark, units, behind)
-        self._own = _Documents(reader, share, content, threads)
+        self._begin = packed_state(self._mark, units, behind)
+        self._own = Documents(reader, share, content, threads)
         self._check_room()
-        self._carried: list[_Part] = []
+        self._carried: list[Part] = []
         """Documents that are to be laid end to end, before those that come."""
         self._runs: deque[_Run] = deque()
         self._last: list[tuple[_Run, int, int]] = []
@@ -309,7 +120,7 @@ class PackedRows:
         """The state behind the batches that are `done`, before so many of the last rows."""
         if self.over and not unread and not self._runs:
             behind = self._behind if self._no_more else self._own.gathering.state()
-            return _state(self._mark, [], behind)
+            return packed_state(self._mark, [], behind)
         for run, first, last in reversed(self._stands):
             if unread <= last - first:
                 return run.state(last - unread)
@@ -376,14 +187,14 @@ class PackedRows:
 
     # Runs
 
-    def _opened(self) -> _Documents:
+    def _opened(self) -> Documents:
         """The documents from the first open unit on."""
         unit = self._units[0]
         reader = self._reader_of(*unit.share)
         reader.restore(unit.begin)
-        return _Documents(reader, unit.share, self._content, self._threads)
+        return Documents(reader, unit.share, self._content, self._threads)
 
-    def _planned(self, parts: Sequence[_Part]) -> tuple[Any, dict[str, list[Any]]]:
+    def _planned(self, parts: Sequence[Part]) -> tuple[Any, dict[str, list[Any]]]:
         """The rows of documents, and the bytes of their columns."""
         ends = np.cumsum([0, *(part.tokens for part in parts)])
         splits = [part.splits[1:] + end for part, end in zip(parts, ends, strict=False)]
@@ -411,15 +222,15 @@ class PackedRows:
                 return _Run(plan, columns, plan.rows, state)
         return None
 
-    def _window_state(self, first: _Part, rows: int, last: _Part | None) -> Callable[[int], State]:
+    def _window_state(self, first: Part, rows: int, last: Part | None) -> Callable[[int], State]:
         """What gives the state behind some rows of a window: of this share, if it has a ``last``
         part."""
         later = tuple(self._units)
 
         def state(given: int) -> State:
-            here = [_Unit(first.share, first.before(0), given)] if given < rows else []
+            here = [Unit(first.share, first.before(0), given)] if given < rows else []
             behind = self._behind if last is None else last.before(len(last))
-            return _state(self._mark, [*here, *later], behind)
+            return packed_state(self._mark, [*here, *later], behind)
 
         return state
 
@@ -437,10 +248,10 @@ class PackedRows:
         plan, columns = self._planned(parts)
         whole = held < needed
         rows = plan.rows if whole else held // self._packing.length
-        self._carried = [] if whole else _from(parts, rows * self._packing.length)
+        self._carried = [] if whole else parts_from(parts, rows * self._packing.length)
         return _Run(plan, columns, rows, self._concat_state(parts))
 
-    def _next_part(self) -> _Part | None:
+    def _next_part(self) -> Part | None:
         """The rest of an open document, or the next ones of the share."""
         if not self._units:
             return None if self._no_more else self._own.part()
@@ -450,13 +261,13 @@ class PackedRows:
         self._units.popleft()
         return replace(found.first(1).rest(0, unit.given), unit=True)
 
-    def _concat_state(self, parts: Sequence[_Part]) -> Callable[[int], State]:
+    def _concat_state(self, parts: Sequence[Part]) -> Callable[[int], State]:
         """What gives the state behind some rows of documents that are laid end to end."""
         later = tuple(self._units)
 
         def state(given: int) -> State:
-            left = _from(parts, given * self._packing.length)
-            units = [_Unit(p.share, p.before(0), p.skipped) for p in left if p.skipped]
+            left = parts_from(parts, given * self._packing.length)
+            units = [Unit(p.share, p.before(0), p.skipped) for p in left if p.skipped]
             own = next((part for part in left if not part.unit), None)
             if own is not None:
                 behind: Mapping[str, Any] = own.before(int(own.skipped > 0))
@@ -464,30 +275,9 @@ class PackedRows:
                 behind = self._behind
             else:
                 behind = parts[-1].before(len(parts[-1]))
-            return _state(self._mark, [*units, *later], behind)
+            return packed_state(self._mark, [*units, *later], behind)
 
         return state
-
-
-def _from(parts: Sequence[_Part], token: int) -> list[_Part]:
-    """The documents from this token of all parts on."""
-    found: list[_Part] = []
-    for part in parts:
-        if token >= part.tokens:
-            token -= part.tokens
-            continue
-        index = int(np.searchsorted(part.splits, token, "right")) - 1
-        found.append(part.rest(index, token))
-        token = 0
-    return found
-
-
-def _epoch(state: Mapping[str, Any]) -> int:
-    """The epoch of a state of a reader or a mixture. ValueError if it has none."""
-    epoch = whole_number(state.get("epoch"))
-    if epoch is None:
-        raise ValueError(f"state= is no reader's state: {state!r}")
-    return epoch
 
 
 def gathered(
@@ -505,7 +295,6 @@ def gathered(
         return PackedRows(reader_of, share, state, content, size, drop_last, threads)
     reader = reader_of(*share)
     if state is not None:
-        if _KEY in state:
-            raise ValueError(f"state= was taken of {state.get('packing')}: pass the same pack=")
+        check_not_packed(state)
         reader.restore(state)
     return Gathering(reader, content, size, drop_last, threads)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.dataset.checks import whole_number
-from tfio_store.loader.packed_rows import reshard_states
+from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import differing, together
 
 __all__ = ["WINDOWS", "Saved", "Standing", "reshard"]
