@@ -281,8 +281,20 @@ def test_other_numbers_of_shares_go_on_from_each_step(
         raise AssertionError("it does not end")
 
 
+def test_more_documents_are_open_than_are_laid_together(tmp_path: Path) -> None:
+    documents = [list(range(1 + 60 * i, 61 + 60 * i)) for i in range(40)]
+    reader = tfs.RecordReader(written(str(tmp_path / "train"), documents, num_shards=2))
+    packing = a_packing("concat", 1, 0)
+    old = [made(reader, packing, 1, (index, 8)) for index in range(8)]
+    before = [row for rows in old for _ in range(7) for row in next(rest(rows))]
+    some, states = step_on(reader, packing, [kept(rows.state()) for rows in old], 1, most=3)
+    assert len(states[0]["open"]) == 8
+    after, _ = step_on(reader, packing, states, 2)
+    assert sorted(tokens_in([*before, *some, *after])) == list(range(1, 2401))
+
+
 def step_on(
-    reader: Any, packing: tfs.Packing, states: Any, shares: int, most: int = 1000
+    reader: Any, packing: tfs.Packing, states: Any, shares: int, most: int = 10000
 ) -> tuple[list[Row], list[Any]]:
     """What other shares give behind states, of so many batches each; and their states."""
     found: list[Row] = []
