@@ -221,7 +221,8 @@ lint-c: ## every C file of ours compiles without a warning and has the one forma
 	@scripts/lint_c_format.sh
 	@for file in $(filter %.c,$(EXT_FILES)); do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
-COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.example._resize tfio_store.tf._tensorflow
+COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.example._resize tfio_store.loader._pack \
+	tfio_store.tf._tensorflow
 
 types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmarks; stubtest for the stubs
 	$(BIN)/mypy
@@ -378,6 +379,9 @@ bench-torch-start: .venv-engines/.ready ## what four workers of a DataLoader ove
 bench-grain: .venv-engines/.ready ## batches by Grain, local and S3 (Ceph): MaxText's path, and ArrayRecord
 	@$(ENGINES) -m pip install --quiet --disable-pip-version-check array_record
 	$(ENGINES) -m bench.grain
+
+bench-packing: .venv-engines/.ready ## documents of tokens to packed rows: Grain's own packing, and plain Python
+	$(ENGINES) -m bench.packing
 
 bench-images: .venv-engines/.peers ## JPEGs to batches of pixels: Pillow, torchvision.io and webdataset in a DataLoader
 	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps torchvision || echo "without torchvision"

@@ -47,6 +47,7 @@ EXTENSIONS = [
     extension("records._core", "core/_core.pyx", [*CORE, *INFLATE], []),
     extension("example._example", "example/_example.pyx", EXAMPLE, []),
     extension("example._resize", "image/_resize.pyx", sources("image/resize.c"), []),
+    extension("loader._pack", "loader/_pack.pyx", sources("loader/pack.c"), []),
     extension(
         "tf._tensorflow",
         "tensorflow/_tensorflow.pyx",

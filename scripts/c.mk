@@ -7,7 +7,7 @@ CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/
 EXAMPLE_C := $(wildcard ext/example/example_*.c)
 RECORDS_C := ext/tensorflow/failure.c ext/tensorflow/ops/op_records.c $(CORE_C)
 
-core_C := $(wildcard tests/c/*.c) $(CORE_C)
+core_C := $(wildcard tests/c/*.c) ext/loader/pack.c $(CORE_C)
 filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/,failure.c gate.c) \
 	$(addprefix ext/tensorflow/filesystem/,cache.c reader.c)
 lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/op_lent.c $(RECORDS_C)

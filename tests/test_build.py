@@ -19,6 +19,7 @@ MODULES = {
     "tfio_store.records._core",
     "tfio_store.example._example",
     "tfio_store.example._resize",
+    "tfio_store.loader._pack",
     "tfio_store.tf._tensorflow",
 }
 

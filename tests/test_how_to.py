@@ -284,6 +284,7 @@ def test_each_page_is_run() -> None:
         "memory_and_speed.md",
         "repair_a_shard.md",
         "resume_training.md",
+        "train_a_language_model.md",
         "train_from_s3.md",
         "watch_a_job.md",
     ]

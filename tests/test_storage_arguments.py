@@ -22,6 +22,7 @@ NO_STORAGE = {
      "DatasetManifest",    "Feature",
        "LocalCache", "ManifestError",
      "Nullable",
+    "Packing",
     "Partition",  "ProgressBar", "Ragged",
     "RecordBatch",  "ReplacedError",
     "Retry", "Schema", "SchemaError",    "SkippedRegion",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tfio_store.example.feature import Feature
     from tfio_store.example.kinds import encode_image
     from tfio_store.example.schema import Schema
+    from tfio_store.loader.packing import Packing
     from tfio_store.maintain.build_index import build_index
     from tfio_store.maintain.clean import clean
     from tfio_store.maintain.copy import copy, salvage
@@ -97,6 +98,7 @@ __all__ = [
     "LocalCache",
     "ManifestError",
     "Nullable",
+    "Packing",
     "Partition",
     "ProgressBar",
     "Ragged",
@@ -164,6 +166,7 @@ _HOMES = {
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
+    "Packing": "tfio_store.loader.packing",
     "Partition": "tfio_store.tables.partitions",
     "ProgressBar": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",

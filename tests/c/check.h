@@ -38,6 +38,7 @@ static inline uint8_t *noise(size_t size, uint32_t seed) {
 
 void test_crc32c(void);
 void test_inflate(void);
+void test_pack(void);
 void test_tfrecord(void);
 void test_tfrecord_file(void);
 void test_pool(void);

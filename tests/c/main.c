@@ -20,6 +20,8 @@ int main(void) {
     }
     test_inflate();
     printf("inflate: %s\n", failures ? "FAILED" : "ok");
+    test_pack();
+    printf("pack: %s\n", failures ? "FAILED" : "ok");
     test_pool();
     printf("pool: %s\n", failures ? "FAILED" : "ok");
     return failures != 0;

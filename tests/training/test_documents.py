@@ -4,6 +4,8 @@ docs/torch.md.
 
 from __future__ import annotations
 
+import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,20 @@ def test_training_is_resumed(tmp_path: Path, framework: str) -> None:
     url = f"{tmp_path}/train"
     tfs.write_table({"label": np.arange(1000)}, url, num_shards=4)
     execute("resume_training.md", framework, {"URL": url, "tfs": tfs})
+
+
+def test_a_language_model_is_trained(tmp_path: Path) -> None:
+    for package in ("torchdata", "grain"):
+        pytest.importorskip(package)
+    drawn = random.Random(1)
+    words = ["record", "shard", "block", "row", "token"]
+    texts = [" ".join(drawn.choices(words, k=drawn.randint(0, 40))) for _ in range(400)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    (tmp_path / "corpus.jsonl").write_text(lines, encoding="utf-8")
+    names: dict[str, Any] = {"CORPUS": f"{tmp_path}/corpus.jsonl", "URL": f"{tmp_path}/train"}
+    for number, block in enumerate(blocks_of("docs/how_to/train_a_language_model.md", "python")):
+        exec(compile(block, f"train_a_language_model.md, block {number}", "exec"), names)
+    assert names["found"]["tokens"] == sum(len(text) + 1 for text in texts)
 
 
 def test_the_page_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import grain
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.loader.content import Reader
-from tfio_store.read.reshard import reshard_state
+from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import hold_to, versions_text
 
 __all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]
@@ -228,7 +228,7 @@ def resharded(
         stands = [
             one.in_epoch(epoch, share(epoch, number, len(old))) for number, one in enumerate(old)
         ]
-        todo[epoch] = reshard_state(stands, count)[index]
+        todo[epoch] = reshard_states(stands, count)[index]
     return Standing(source, index, count, epochs.start, todo.pop(epochs.start, None), todo)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import grain
@@ -15,7 +16,8 @@ from tfio_store.example.schema import Schema
 from tfio_store.grain.records import objects, rows_of, threads_of
 from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
 from tfio_store.loader.content import LoaderContent, Reader, reader_of
-from tfio_store.loader.gathering import Gathering
+from tfio_store.loader.packed_rows import gathered
+from tfio_store.loader.packing import Packing, packing_of
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -30,6 +32,8 @@ def stream(
     schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
     images: Mapping[str, Any] | None = None,
+    pack: Packing | str | Sequence[str] | None = None,
+    length: int | None = None,
     shuffle: bool = False,
     seed: int = 0,
     window: int = 16,
@@ -66,6 +70,10 @@ def stream(
         columns (list[str] | None): The features to decode. Default None: all of them.
         images (dict | None): See `source`. If ``on_corrupt`` is not "raise", zeros stand in the
             place of a damaged image, with a `DataLossWarning`. Default None.
+        pack (str | list[str] | Packing | None): The feature of tokens, of which rows of ``length``
+            are made: they have ``segment_ids`` and ``positions`` beside it. It is short for
+            ``Packing(pack, length)``, which has more to choose. Default None.
+        length (int | None): The tokens of a row, if ``pack`` is no Packing. Default None.
         shuffle (bool): Give the records in another random order in each epoch; see
             `RecordReader.shuffle`. Default False.
         seed (int): The same seed gives the same orders. All hosts need the same. Default 0.
@@ -121,7 +129,10 @@ def stream(
         max_record_bytes=max_record_bytes,
     )
     skips = on_corrupt != "raise"
-    content = LoaderContent.of(source, reader, schema, columns, images, skips=skips)
+    packing = packing_of(pack, length)
+    content = LoaderContent.of(
+        source, reader, schema, columns, images, skips=skips, packing=packing
+    )
     course = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard), resume)
     course.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
     course.begin(course.hosts.index, course.hosts.count)  # so that a wrong state fails at once
@@ -256,10 +267,9 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
         return self._begun
 
     def _opened(self, begun: Standing) -> _Steps:
-        reader = self._course.share(begun.epoch, *self._place)
-        if begun.reader is not None:
-            reader.restore(begun.reader)
-        return _Steps(reader, self._content, self._batch, self._threads)
+        shares = partial(self._course.share, begun.epoch)
+        how = self._content, self._batch, self._threads
+        return _Steps(shares, self._place, begun.reader, *how)
 
     def metrics(self) -> dict[str, float]:
         """What this epoch has read so far, and what it took; see `RecordReader.metrics`."""
@@ -307,13 +317,15 @@ class _Steps:
 
     def __init__(
         self,
-        reader: Reader,
+        shares: Callable[[int, int], Reader],
+        place: tuple[int, int],
+        state: Mapping[str, Any] | None,
         content: LoaderContent,
         batch: tuple[int, bool] | None,
         threads: int | None,
     ) -> None:
         size, drop_last = batch or (content.rows_at_once, False)
-        self._gathering = Gathering(reader, content, size, drop_last, threads)
+        self._gathering = gathered(shares, place, state, content, size, drop_last, threads)
         self._single = batch is None
         self._rows: list[Any] = []
         self._next = 0

@@ -16,6 +16,7 @@ from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
+from tfio_store.loader.packing import Packing, check_packing, rows_at_once
 from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
@@ -105,6 +106,8 @@ class LoaderContent:
     """What is made of columns of encoded images, as `tfio_store.image` has it."""
     skips: bool = False
     """Whether zeros stand in the place of a damaged image."""
+    packing: Packing | None = None
+    """How documents become rows, if they do."""
 
     @classmethod
     def of(
@@ -116,11 +119,19 @@ class LoaderContent:
         images: Mapping[str, Any] | None = None,
         *,
         skips: bool = False,
+        packing: Packing | None = None,
     ) -> Self:
         """Read the arguments of these names. ValueError, KeyError or TypeError for what cannot be
         given."""
-        found = wanted_schema(reader, schema, columns)
         name = source if isinstance(source, str) else None
+        if packing is not None:
+            for option, value in (("columns=", columns), ("images=", images)):
+                if value is not None:
+                    raise ValueError(f"{option} does not go with pack=, which names the columns")
+            found = wanted_schema(reader, schema, packing.columns)
+            check_packing(packing, found)
+            return cls(found, name, packing=packing)
+        found = wanted_schema(reader, schema, columns)
         if images is None:
             return cls(found, name)
         from tfio_store.image import images_of
@@ -141,6 +152,8 @@ class LoaderContent:
     @property
     def rows_at_once(self) -> int:
         """How many rows become Python objects together."""
+        if self.packing is not None:
+            return rows_at_once(self.packing)
         return max(1, min(_ROWS_AT_ONCE, _PIXELS_AT_ONCE // (self.pixels_each or 1)))
 
     def decode(self, records: RecordBatch | Iterable[bytes]) -> Any:

@@ -17,6 +17,7 @@ import os
 import warnings
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -198,7 +199,7 @@ class Gathering:
         """The next load has so many batches, if they are not too long; and the growing one so many
         rows."""
         self._loads: deque[_Load] = deque()
-        self._held = self._room = 0
+        self._held = self._kept = self._room = 0
         self._row = self._given = 0
         """The rows that were given of the first load, and of the last batch."""
         self._stands: tuple[_Places, int] | None = None
@@ -219,8 +220,23 @@ class Gathering:
             return self._mark.state(0)
         if self._stands is None:
             return self._reader.state()
+        return self.place()(unread)
+
+    def place(self) -> Callable[[int], dict[str, Any]]:
+        """What `state` answers now, once something is `done`, for callers who ask when more is."""
+        assert self._stands is not None
         places, row = self._stands
-        return places.state(row - unread)
+        return lambda unread: places.state(row - unread)
+
+    @property
+    def room(self) -> int:
+        """Bytes of the budget for what is made of records."""
+        return self._traversal.room
+
+    def keep(self, nbytes: int) -> None:
+        """Take so many bytes of the budget for what the caller holds of the batches."""
+        self._kept = nbytes
+        self._hold(0)
 
     def batch(self) -> Any:
         """The columns of the next batch, or a list of records; None at the end. It is the next one
@@ -264,7 +280,7 @@ class Gathering:
 
     def _hold(self, nbytes: int) -> None:
         self._held += nbytes
-        self._traversal.hold(self._held)
+        self._traversal.hold(self._held + self._kept)
 
     # Reading ahead
 
@@ -289,7 +305,7 @@ class Gathering:
         if self._content.schema is None or (self._left is None and self._traversal.waits):
             return False  # nothing is done ahead, or can be
         some = len(self._loads) < self._at_once + _MORE
-        return some and self._held + self._loads[-1].cost <= self._room
+        return some and self._held + self._kept + self._loads[-1].cost <= self._room
 
     def _gathered(self) -> _Load | None:
         """The next load. None where the data ends, or reading fails, before a batch is whole."""

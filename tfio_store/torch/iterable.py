@@ -21,6 +21,8 @@ from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.loader.content import Reader, reader_of
 from tfio_store.loader.gathering import Gathering
+from tfio_store.loader.packed_rows import PackedRows, gathered
+from tfio_store.loader.packing import Packing, packing_of
 from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -99,6 +101,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             ``{"photo": (224, 224)}`` gives uint8 tensors [n, 224, 224, 3]. A dict in place of the
             size takes options of `tfio_store.image.decode`. If ``on_corrupt`` is not "raise", zeros
             stand in the place of a damaged image, with a `DataLossWarning`. Default None.
+        pack (str | list[str] | Packing | None): The feature of tokens, of which rows of ``length``
+            are made: a batch has ``segment_ids`` and ``positions`` beside it. It is short for
+            ``Packing(pack, length)``, which has more to choose. Default None.
+        length (int | None): The tokens of a row, if ``pack`` is no Packing. Default None.
         transform (Callable | None): Called with each batch, a dict (without ``batch_size=``: with
             each row). What it returns is given. Default None.
         batch_size (int | None): The rows of a batch. Default None: single rows, for a loader that
@@ -152,6 +158,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         images: Mapping[str, Any] | None = None,
+        pack: Packing | str | Sequence[str] | None = None,
+        length: int | None = None,
         transform: Callable[[Any], Any] | None = None,
         batch_size: int | None = None,
         shuffle: bool = False,
@@ -190,10 +198,18 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             max_record_bytes=max_record_bytes,
         )
         self._content = content_of(
-            source, reader, schema, columns, images, transform, skips=on_corrupt != "raise"
+            source,
+            reader,
+            schema,
+            columns,
+            images,
+            transform,
+            skips=on_corrupt != "raise",
+            packing=packing_of(pack, length),
         )
         self._shuffle = (seed, window) if shuffle else None
         self._reader = Lent(reader)
+        self._splits = False
         # walks files that need it, here and not in each worker
         counted = self._share(0, 0, 1).num_records is not None
         sources = datasets_of(reader) if isinstance(reader, Mixture) else [reader.dataset]
@@ -320,6 +336,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
 
     def _rows_of(self, index: int, count: int) -> int:
         """How many rows a share has in the next epoch."""
+        if self._content.packing is not None:
+            raise NoLength(
+                "len() is not known: the lengths of documents say how many rows there are"
+            )
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
             raise NoLength("len() is not known: the source is a stream, or on_corrupt= may skip")
@@ -327,12 +347,12 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
         """A reader of one share, at the beginning of an epoch."""
-        reader = self._reader.value
-        if self._shuffle is not None:
-            seed, window = self._shuffle
-            reader = reader.shuffle(seed, epoch=epoch, window=window)
-        even = "split" if count > 1 and self._even is None and self._splits else self._even
-        return reader.shard(index, count, even=even)
+        return self._shares(epoch)(index, count)
+
+    def _shares(self, epoch: int) -> Callable[[int, int], Reader]:
+        """What makes readers of shares, and does not hold the dataset."""
+        split = self._even is None and self._splits
+        return partial(_share_of, self._reader.value, self._shuffle, self._even, split, epoch)
 
     def __iter__(self) -> Steps:
         worker = Worker.found()
@@ -380,12 +400,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
 
     def _begin(self, epoch: int, index: int, count: int, state: Mapping[str, Any] | None) -> Steps:
         """A pass over a share, from its beginning or from a state of its reader."""
-        reader = self._share(epoch, index, count)
-        if state is not None:
-            reader.restore(state)
-        if self._batch_size is None:
-            return Rows(reader, self._content)
-        return Batches(reader, self._content, self._batch_size, self._drop_last)
+        content, size = self._content, self._batch_size
+        how = content, size or content.rows_at_once, self._drop_last, threads_here()
+        gathering = gathered(self._shares(epoch), (index, count), state, *how)
+        return Rows(gathering, content) if size is None else Batches(gathering, content)
 
     def metrics(self) -> dict[str, float]:
         """What the last pass has read so far, and what it took; see `RecordReader.metrics`.
@@ -472,6 +490,22 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         return f"<TFRecordIterable of {self._reader.value!r}>"
 
 
+def _share_of(
+    reader: Reader,
+    shuffle: tuple[int, int] | None,
+    even: Even | None,
+    split: bool,
+    epoch: int,
+    index: int,
+    count: int,
+) -> Reader:
+    """A reader of one share, at the beginning of an epoch."""
+    if shuffle is not None:
+        seed, window = shuffle
+        reader = reader.shuffle(seed, epoch=epoch, window=window)
+    return reader.shard(index, count, even="split" if split and count > 1 else even)
+
+
 # One pass over a share of a dataset: batches or rows, and a state behind each of them.
 #
 # Nothing here is a generator: an error would end one, and who asked for the next batch would take
@@ -545,11 +579,10 @@ class Nothing(Steps):
 
 
 class Batches(Steps):
-    """Batches of ``size`` rows; the last one may be smaller, or is left out by ``drop_last``."""
+    """Batches of rows."""
 
-    def __init__(self, reader: Reader, content: Content, size: int, drop_last: bool) -> None:
-        self._gathering = Gathering(reader, content, size, drop_last, threads_here())
-        self._content = content
+    def __init__(self, gathering: Gathering | PackedRows, content: Content) -> None:
+        self._gathering, self._content = gathering, content
 
     def state(self) -> dict[str, Any]:
         return self._gathering.state()
@@ -574,9 +607,8 @@ class Batches(Steps):
 class Rows(Steps):
     """Single rows."""
 
-    def __init__(self, reader: Reader, content: Content) -> None:
-        self._gathering = Gathering(reader, content, content.rows_at_once, False, threads_here())
-        self._content = content
+    def __init__(self, gathering: Gathering | PackedRows, content: Content) -> None:
+        self._gathering, self._content = gathering, content
         self._rows: list[Any] = []
         self._next = 0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.dataset.checks import whole_number
-from tfio_store.read.reshard import reshard_state
+from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import differing, together
 
 __all__ = ["WINDOWS", "Saved", "Standing", "reshard"]
@@ -146,7 +146,7 @@ def _resharded(saved: Saved, count: int) -> list[Standing]:
     old = [saved.shares[index].reader for index in range(saved.count)]
     if old and WINDOWS in old[0]:
         return _windows_resharded(old, count)
-    return [Standing(False, state) for state in reshard_state(old, count)]
+    return [Standing(False, state) for state in reshard_states(old, count)]
 
 
 def _found(state: Any) -> Iterator[Saved]:

@@ -14,6 +14,7 @@ import torch
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged, valid_rows
 from tfio_store.loader.content import LoaderContent, Reader
+from tfio_store.loader.packing import Packing
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.torch.workers import packed
@@ -220,11 +221,12 @@ def content_of(
     transform: Callable[[Any], Any] | None = None,
     *,
     skips: bool = False,
+    packing: Packing | None = None,
 ) -> Content:
     """As `Content.of`, with what the user's function makes."""
     if transform is not None and not callable(transform):
         raise TypeError(f"transform= takes a function, not {transform!r}")
-    found = Content.of(source, reader, schema, columns, images, skips=skips)
+    found = Content.of(source, reader, schema, columns, images, skips=skips, packing=packing)
     made = replace(found, transform=transform)
     made.batch(
         made.shown(made.decode(RecordBatch.from_records([])), 1)
