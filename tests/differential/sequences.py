@@ -275,6 +275,8 @@ def check_sequences(draw: Draw, world: World) -> None:
             for who, dataset in others.items():
                 hold(dataset.element_spec == theirs.element_spec, f"{who}: {dataset.element_spec}")
                 same(taken(dataset), wanted, f"{who}, iteration {iteration}")
+            if len(wanted) == MOST_ELEMENTS:
+                break  # what TensorFlow has read ahead of it may have taken seeds of what follows
         first = taken(theirs_again())
         # in TensorFlow itself a restored sample of parts that had ended may never end
         sampled = draw.told["together"] == "sample"
