@@ -178,7 +178,7 @@ class Rows:
                                   ("1 kB", 1000, None), ("10 kB", 10_000, None)):  # fmt: skip
             url = self._url(f"examples-{size}-{codec}")
             with tfs.ShardedWriter(url, num_shards=SHARDS, compression=codec) as writer:
-                writer.write_batch(dropin.examples(size, 8 << 20))
+                writer.write_batch(dropin.examples(size, 32 << 20))
             if codec:  # as others compress, without an index
                 Path(url).with_name("_train.manifest.json").unlink()
             files = self._files(f"examples-{size}-{codec}")
