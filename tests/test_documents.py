@@ -65,6 +65,22 @@ def test_each_task_is_two_clicks_away(task: str) -> None:
     assert re.search(r"^```|^\| ", section[1], re.M), "there is nothing to copy below the heading"
 
 
+def test_questions_are_answered_by_sections_that_are_there() -> None:
+    """One click from the front page to the questions, and one to the answer."""
+    assert "(questions.md)" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .*[?.] \| (.*) \|$", text, re.M)
+    assert len(rows) > 12
+    for row in rows:
+        links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", row)
+        assert links, row
+        for page, anchor in links:
+            lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+            titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
+            slugs = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert not anchor or anchor in slugs, f"{page} has no section {anchor}"
+
+
 LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 

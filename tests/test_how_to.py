@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,17 @@ def test_a_plain_loop_is_resumed(tmp_path: Path, bucket: Place) -> None:
     execute("docs/how_to/resume_training.md", names, "A plain loop")
 
 
+def test_a_server_of_s3_inside_a_test(tmp_path: Path) -> None:
+    pytest.importorskip("moto")
+    page = "docs/how_to/test_without_a_cloud.md"
+    (block,) = blocks_of(page, "python", "S3 in pytest")
+    (tmp_path / "test_page.py").write_text(block)
+    run_in_shell(f"{sys.executable} -m pytest -q -p no:cacheprovider test_page.py", tmp_path)
+    names: dict[str, Any] = {"tfs": tfs}
+    execute(page, names, "GCS and Azure")
+    assert "127.0.0.1" not in repr(names["gcs"])
+
+
 @pytest.mark.tensorflow
 def test_tensorflow_is_resumed(tmp_path: Path) -> None:
     url = write_points(f"{tmp_path}/train")
@@ -232,7 +244,7 @@ def test_a_folder_of_tfds_in_a_shell(tmp_path: Path) -> None:
     _holds(tmp_path / "converted/train", 100)
 
 
-@pytest.mark.parametrize("page", ["check_in_ci.md", "train_from_s3.md"])
+@pytest.mark.parametrize("page", ["check_in_ci.md", "test_without_a_cloud.md", "train_from_s3.md"])
 def test_commands_on_a_bucket(tmp_path: Path, bucket: Place, page: str) -> None:
     pytest.importorskip("click")
     write_points(bucket.url("train"))
@@ -284,6 +296,7 @@ def test_each_page_is_run() -> None:
         "memory_and_speed.md",
         "repair_a_shard.md",
         "resume_training.md",
+        "test_without_a_cloud.md",
         "train_a_language_model.md",
         "train_from_s3.md",
         "watch_a_job.md",
