@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.servers.place import Place
@@ -75,3 +77,41 @@ def test_retries_are_logged(
     assert [text.partition("(")[0].partition(":")[0] for text in told] == ["s3", "s3"]
     assert f"{s3.url('x')}: attempt 1 of 3 failed" in told[0]
     assert "SlowDown" in told[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0}, {"base_delay": -1}, {"base_delay": math.inf}, {"max_delay": math.inf},
+        {"max_delay": math.nan}, {"timeout": 0}, {"timeout": math.inf}, {"timeout": math.nan},
+        {"refused": math.nan}, {"outage": math.nan}, {"outage": -0.1},
+    ],
+)  # fmt: skip
+def test_numbers_that_mean_no_time_are_refused(wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=rf"^Retry\({name}="):
+        Retry(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 2.5}, {"attempts": "3"}, {"attempts": True}, {"attempts": math.nan},
+        {"outage": None}, {"outage": "300"}, {"timeout": None}, {"timeout": 1j}, {"refused": True},
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_refused(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(TypeError, match=rf"^Retry\({name}="):
+        Retry(**wrong)
+
+
+def test_a_patience_may_be_endless() -> None:
+    """And numbers may be NumPy's."""
+    endless = Retry(
+        attempts=np.int64(4),
+        outage=math.inf,
+        refused=math.inf,
+        timeout=np.float32(2),  # type: ignore[arg-type]
+    )
+    assert endless.outage == endless.refused == math.inf

@@ -226,6 +226,36 @@ def test_one_thread_watches_while_something_waits() -> None:
     waiting[0].end()
 
 
+class Looked(dict[int, Waiting]):
+    """Calls ``then`` once, between the look whether there are any and what follows from it."""
+
+    then: Callable[[], None] | None = None
+
+    def __bool__(self) -> bool:
+        found = len(self) > 0
+        then = None if found else self.then
+        if then is not None:
+            self.then = None
+            threading.Thread(target=then).start()
+            until(lambda: len(self) > 0)
+        return found
+
+
+def test_who_begins_while_the_thread_ends_is_watched() -> None:
+    watch, behind = Watch(), Waiting("s3://bucket/y")
+    behind.since = time.monotonic()
+    watch._waiting = looked = Looked()
+    looked.then = lambda: watch.add(behind)
+    watch.add(first := Waiting("s3://bucket/x"))
+    first.since = behind.since
+    watch.remove(first)
+    until(lambda: looked.then is None)
+    until(lambda: watch._running)
+    assert len(watch._waiting) == 1
+    watch.remove(behind)
+    until(lambda: not watch._running)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_watches_its_own_requests() -> None:
     waiting = Waiting("s3://bucket/x")

@@ -12,8 +12,10 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfio_store.storage.answers import status_of
 from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
@@ -63,6 +65,7 @@ class Retry:
             store wants fewer of them, does not count. Default 300. 0 repeats nothing.
 
     Raises:
+        TypeError: An argument is no number.
         ValueError: A number is out of its range.
 
     Example:
@@ -80,13 +83,13 @@ class Retry:
     outage: float = 300.0
 
     def __post_init__(self) -> None:
-        if self.attempts is not None and self.attempts < 1:
-            raise ValueError(f"Retry(attempts={self.attempts!r}): pass 1 (no retries) or more")
-        for name in ("base_delay", "max_delay", "refused", "outage"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"Retry({name}={getattr(self, name)!r}): pass seconds, 0 or more")
-        if self.timeout <= 0:
-            raise ValueError(f"Retry(timeout={self.timeout!r}): pass seconds, more than 0")
+        given = self.attempts
+        if given is not None and (isinstance(given, bool) or not isinstance(given, Integral)):
+            raise TypeError(f"Retry(attempts={given!r}): pass a whole number, or None")
+        if given is not None and given < 1:
+            raise ValueError(f"Retry(attempts={given!r}): pass 1 (no retries) or more")
+        for name in ("base_delay", "max_delay", "timeout", "refused", "outage"):
+            _check_seconds(name, getattr(self, name))
 
     def delay(self, failures: int) -> float:
         """Draw the time to wait before the next attempt.
@@ -142,6 +145,16 @@ class Retry:
             OSError: What stopped the last attempt, with ``url``.
         """
         return repeated_blocking(self, attempt, url, Pace())
+
+
+def _check_seconds(name: str, seconds: Any) -> None:
+    """A patience may be endless. A pause or an attempt without an end would hang."""
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise TypeError(f"Retry({name}={seconds!r}): pass seconds")
+    least = "more than 0" if name == "timeout" else "0 or more"
+    enough = seconds > 0 if name == "timeout" else seconds >= 0  # no NaN is
+    if not enough or (seconds == inf and name not in ("refused", "outage")):
+        raise ValueError(f"Retry({name}={seconds!r}): pass seconds, {least}")
 
 
 async def repeated(
@@ -367,7 +380,9 @@ class Watch:
 
     def _is_needed(self) -> bool:
         with self._lock:
-            self._running = bool(self._waiting or self._silences)
+            self._running = False  # first: who comes behind the look starts another thread
+            if self._waiting or self._silences:
+                self._running = True
             return self._running
 
     def _look(self, now: float) -> None:
