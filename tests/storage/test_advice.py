@@ -15,7 +15,7 @@ from tests.servers.lesser_store import Answer, Request
 from tests.servers.place import Place
 from tests.support.framed import framed
 from tfio_store.storage import Retry
-from tfio_store.storage.answers import advice_on
+from tfio_store.storage.answers import advice_on, reason_of
 
 RETRY = Retry(outage=0, timeout=20)
 DATA = bytes(range(256))
@@ -301,3 +301,15 @@ def test_no_sentence_where_there_is_nothing_to_say(s3: Place) -> None:
     assert "." not in str(caught.value.strerror)
     assert advice_on([ValueError("AccessDenied")], "file:///x") is None
     assert advice_on([socket.gaierror(-2, "x")], "sftp://host/x") is not None
+
+
+def test_an_answer_of_blank_lines_is_soon_read() -> None:
+    """Not in a time that grows with the square of their number: that would be hours."""
+    fault = StatusOfAzure("\n" * 1_000_000 + "AuthenticationErrorDetail: x" + "\n" * 1_000_000)
+    assert reason_of(fault) == "AuthenticationErrorDetail: x x"
+
+
+class StatusOfAzure(Exception):
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

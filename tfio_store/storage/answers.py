@@ -83,7 +83,7 @@ def status_of(fault: BaseException) -> int | None:
         return None
 
 
-DETAIL = re.compile(r"(?m)^\s*authenticationerrordetail:\s*(.+)$|^.*?(AADSTS\d+:.+)$", re.I)
+DETAIL = re.compile(r"(?m)^[^\S\n]*authenticationerrordetail:\s*(.+)$|^.*?(AADSTS\d+:.+)$", re.I)
 """The lines of Azure's answers that say why."""
 
 INVALID = re.compile(r"Operation returned an invalid status '(.+)'")
