@@ -154,7 +154,8 @@ def test_few_ranges_begin_few_requests(drained: Callable[..., float]) -> None:
 
 def test_who_closes_keeps_no_range() -> None:
     """A reader that is closed may live on, and its meter with it."""
-    network, meter = Network(0.03), Meter()
+    network: Any = Network(0.03)
+    meter = Meter()
 
     def work(*_: object) -> Worked:
         return Worked(1, None, Meter())

@@ -112,6 +112,6 @@ def test_a_patience_may_be_endless() -> None:
         attempts=np.int64(4),
         outage=math.inf,
         refused=math.inf,
-        timeout=np.float32(2),  # type: ignore[arg-type]
+        timeout=np.float32(2),
     )
     assert endless.outage == endless.refused == math.inf

@@ -20,11 +20,15 @@ import tfio_store as tfs
 from tests.servers.faulty import Faulty, azure, faulty, gcs, s3
 from tests.servers.lesser_store import Answer
 from tests.servers.place import Place
+from tests.servers.web import Handler, Web, served
 from tests.storage.test_advice import is_range, seen_through
 from tests.support.framed import framed
 from tfio_store.maintain import doctor
 from tfio_store.storage import Retry, retry as silence
 from tfio_store.storage.answers import StatusError
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.fsspec_store import FsspecStore
+from tfio_store.storage.http import HTTPStore
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.retry import Silence, Waiting, Watch, repeated_blocking
 
@@ -137,6 +141,29 @@ def test_a_server_that_goes_away_and_comes_back(
         until(lambda: "refused" in caplog.text.lower() or "Connect" in caplog.text)
         with faulty(s3.endpoint, urlsplit(proxy.endpoint).port or 0):
             assert bytes(future.result()) == bytes(50)
+
+
+@pytest.mark.parametrize("kind", [HTTPStore, FsspecStore])
+def test_a_web_server_that_goes_away_and_comes_back(
+    kind: type[FsspecStore], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same of any filesystem, and of one that blocks."""
+
+    class Closing(Handler):
+        protocol_version = "HTTP/1.0"  # which keeps no connection
+        web = Web(files={"/x": bytes(range(100))})
+
+    if kind is FsspecStore:
+        monkeypatch.setattr(Connection, "asynchronous", False)
+    store = kind("http", {}, QUICK)
+    with served(Closing) as endpoint:
+        path = f"{endpoint}/x"
+        assert bytes(store.read(path, 0, 50).result()) == bytes(range(50))
+    with caplog.at_level(logging.INFO, "tfio_store"):
+        future = store.read(path, 50, 100)
+        until(lambda: "attempt 2 failed" in caplog.text)
+        with served(Closing, urlsplit(endpoint).port or 0):
+            assert bytes(future.result()) == bytes(range(50, 100))
 
 
 def test_the_doctor_does_not_wait_so_long(s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:

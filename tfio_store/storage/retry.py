@@ -58,8 +58,8 @@ class Retry:
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
         refused (float): Seconds for which an address is tried that has never answered (a refused
-            connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
-            answered this process, ``outage`` counts.
+            connection, an unknown name): it may be wrong. Default 5. Of a bucket or a server that
+            has answered this process, ``outage`` counts.
         outage (float): Seconds for which a request is repeated while its store is down: an attempt
             that begins later is the last. Time in which a request waits for its turn, because the
             store wants fewer of them, does not count. Default 300. 0 repeats nothing.
@@ -151,9 +151,10 @@ def _check_seconds(name: str, seconds: Any) -> None:
     """A patience may be endless. A pause or an attempt without an end would hang."""
     if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise TypeError(f"Retry({name}={seconds!r}): pass seconds")
+    number = float(seconds)
     least = "more than 0" if name == "timeout" else "0 or more"
-    enough = seconds > 0 if name == "timeout" else seconds >= 0  # no NaN is
-    if not enough or (seconds == inf and name not in ("refused", "outage")):
+    enough = number > 0 if name == "timeout" else number >= 0  # no NaN is
+    if not enough or (number == inf and name not in ("refused", "outage")):
         raise ValueError(f"Retry({name}={seconds!r}): pass seconds, {least}")
 
 
@@ -290,6 +291,12 @@ LONGEST_FAULT = 300
 """Characters of a fault in a line of the log."""
 
 
+def place_of(url: str) -> str:
+    """The bucket, or the host."""
+    scheme, mark, path = url.partition("://")
+    return f"{scheme}{mark}{path.partition('/')[0]}" if mark else url
+
+
 class Waiting:
     """A request from its first attempt to its end. ``url`` and ``fault`` show no secret."""
 
@@ -309,12 +316,6 @@ class Waiting:
 
     def end(self) -> None:
         _watch.here.remove(self)
-
-    @property
-    def place(self) -> str:
-        """The bucket, or the host."""
-        scheme, mark, path = self.url.partition("://")
-        return f"{scheme}{mark}{path.partition('/')[0]}" if mark else self.url
 
 
 class Silence:
@@ -389,7 +390,7 @@ class Watch:
         late: dict[str, list[Waiting]] = {place: [] for place in self._silences}
         for request in list(self._waiting.values()):
             if now - request.since >= SILENT_S:
-                late.setdefault(request.place, []).append(request)
+                late.setdefault(place_of(request.url), []).append(request)
         for place, requests in late.items():
             if not _ended.is_set():
                 self._silences[place].look(place, requests, now)
