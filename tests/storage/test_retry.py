@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,20 @@ def test_a_patience_may_be_endless() -> None:
         timeout=np.float32(2),
     )
     assert endless.outage == endless.refused == math.inf
+
+
+def test_who_is_given_a_signed_url_does_not_show_it(caplog: pytest.LogCaptureFixture) -> None:
+    def attempt() -> None:
+        raise ConnectionResetError("reset")
+
+    url = "https://host/x?X-Amz-Signature=S3CR3T"
+    with (
+        caplog.at_level(logging.INFO, "tfio_store"),
+        pytest.raises(ConnectionError, match="reset") as caught,
+    ):
+        Retry(attempts=2, base_delay=0).run_blocking(attempt, url)
+    with pytest.raises(ConnectionError, match="reset") as other:
+        asyncio.run(Retry(attempts=2, base_delay=0).run(partial(asyncio.to_thread, attempt), url))
+    assert "attempt 1 of 2" in caplog.text
+    shown = f"{caplog.text}{caught.value!s}{other.value!s}{caught.value.filename}"
+    assert "S3CR3T" not in shown

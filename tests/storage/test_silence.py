@@ -283,6 +283,30 @@ def test_who_begins_while_the_thread_ends_is_watched() -> None:
     until(lambda: not watch._running)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_log_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -> None:
+    failed = threading.Event()
+
+    def refuse(record: logging.LogRecord) -> bool:
+        if "broken" in record.getMessage():
+            failed.set()
+            raise OSError("the disk is full")
+        return True
+
+    until(lambda: not watchers())
+    first, other = Waiting("s3://broken/x"), Waiting("s3://bucket/y")
+    silence.log.addFilter(refuse)
+    try:
+        first.begin()
+        until(lambda: failed.is_set() and not watchers())
+        first.end()
+        other.begin()
+        until(lambda: warned(caplog, "s3://bucket/y: no whole answer"))
+        other.end()
+    finally:
+        silence.log.removeFilter(refuse)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_watches_its_own_requests() -> None:
     waiting = Waiting("s3://bucket/x")

@@ -129,7 +129,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        return await repeated(self, attempt, url, nbytes, Pace())
+        return await repeated(self, attempt, redacted(url), nbytes, Pace())
 
     def run_blocking(self, attempt: Callable[[], T], url: str) -> T:
         """Call ``attempt()`` until it succeeds: `run` for a filesystem that blocks.
@@ -144,7 +144,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        return repeated_blocking(self, attempt, url, Pace())
+        return repeated_blocking(self, attempt, redacted(url), Pace())
 
 
 def _check_seconds(name: str, seconds: Any) -> None:
@@ -374,10 +374,14 @@ class Watch:
                 self._running = True
 
     def _run(self) -> None:
-        sleep(STEP_S)
-        while self._is_needed():
-            self._look(time.monotonic())
+        try:
             sleep(STEP_S)
+            while self._is_needed():
+                self._look(time.monotonic())
+                sleep(STEP_S)
+        except BaseException:  # of whoever takes the lines of the log
+            self._running = False  # so that the next request starts another
+            raise
 
     def _is_needed(self) -> bool:
         with self._lock:
