@@ -313,3 +313,17 @@ class StatusOfAzure(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+REFUSED = s3(403, "AccessDenied", "Access Denied")
+
+
+@pytest.mark.parametrize("key", ["empty", "missing"])
+def test_what_a_get_answers_is_no_reason_of_a_head(s3: Place, key: str) -> None:
+    """It may be allowed, and meet a range that is not there, or no object."""
+    s3.put("empty", b"")
+    with faulty(s3.endpoint) as proxy:
+        proxy.how = lambda request: REFUSED if request.method == "HEAD" else None
+        store, path = seen_through(s3, proxy, "fsspec").open(key, retry=RETRY)
+        with pytest.raises(PermissionError):
+            store.info(path)
