@@ -82,6 +82,15 @@ def test_info_says_since_when_features_are_there(run: Run, tmp_path: Path) -> No
     assert "feature y: none and str () nullable, since record 2\n" in told
 
 
+def test_names_that_are_no_text(run: Run, tmp_path: Path) -> None:
+    """JSON can spell half a character."""
+    url = str(tmp_path / "train")
+    with tfs.ShardedWriter(url, num_shards=1, schema={"x\ud800": "int64"}):
+        pass
+    assert "features     x\\ud800\n" in run("info", url).out
+    assert [*run("info", url, "--json").document["schema"]["features"]] == ["x\ud800"]
+
+
 def test_info_of_several_files(run: Run, tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"f{n}").write_bytes(framed(RECORDS[: n + 1]))

@@ -129,6 +129,8 @@ GROWN = Growth("ab", 3, ("y",), ("x",)).to_json()
         ("growth", [1], "growth"),
         ("growth", [{**GROWN, "generation": None}], "generation"),
         ("growth", [{**GROWN, "record": -1}], "record"),
+        ("growth", [{**GROWN, "record": 1 << 62}], "behind the last record"),
+        ("growth", [GROWN, {**GROWN, "record": 2}], "not in order"),
         ("growth", [{**GROWN, "added": [1]}], "added"),
         ("growth", [{**GROWN, "optional": "y"}], "optional"),
     ],

@@ -15,7 +15,7 @@ from tests.servers.lesser_store import Answer, Request
 from tests.servers.place import Place
 from tests.support.framed import framed
 from tfio_store.storage import Retry
-from tfio_store.storage.answers import advice_on
+from tfio_store.storage.answers import advice_on, reason_of
 
 RETRY = Retry(outage=0, timeout=20)
 DATA = bytes(range(256))
@@ -301,3 +301,29 @@ def test_no_sentence_where_there_is_nothing_to_say(s3: Place) -> None:
     assert "." not in str(caught.value.strerror)
     assert advice_on([ValueError("AccessDenied")], "file:///x") is None
     assert advice_on([socket.gaierror(-2, "x")], "sftp://host/x") is not None
+
+
+def test_an_answer_of_blank_lines_is_soon_read() -> None:
+    """Not in a time that grows with the square of their number: that would be hours."""
+    fault = StatusOfAzure("\n" * 1_000_000 + "AuthenticationErrorDetail: x" + "\n" * 1_000_000)
+    assert reason_of(fault) == "AuthenticationErrorDetail: x x"
+
+
+class StatusOfAzure(Exception):
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+REFUSED = s3(403, "AccessDenied", "Access Denied")
+
+
+@pytest.mark.parametrize("key", ["empty", "missing"])
+def test_what_a_get_answers_is_no_reason_of_a_head(s3: Place, key: str) -> None:
+    """It may be allowed, and meet a range that is not there, or no object."""
+    s3.put("empty", b"")
+    with faulty(s3.endpoint) as proxy:
+        proxy.how = lambda request: REFUSED if request.method == "HEAD" else None
+        store, path = seen_through(s3, proxy, "fsspec").open(key, retry=RETRY)
+        with pytest.raises(PermissionError):
+            store.info(path)

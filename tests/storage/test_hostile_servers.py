@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.servers.hostile import Echoing, Endless, Moved, Telling, Vast
-from tests.servers.web import web_server
+from tests.servers.web import Handler, web_server
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.store import ObjectInfo
 
@@ -123,6 +123,28 @@ def test_headers_that_a_server_repeats_stay_out_of_what_is_said(
                 texts += traceback.format_exception(raised.value)
     said = "".join(texts) + caplog.text
     assert [secret for secret in SECRETS if secret in said] == []
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_text_that_is_cut_shows_no_part_of_a_secret(status: int) -> None:
+    """Wherever the cut is."""
+    secret = "0123456789abcdefghijklmnopqrstuvwxyz" * 2
+
+    class Long(Handler):
+        before: ClassVar[int] = 0
+
+        def answer(self, *, head: bool) -> None:
+            words = ("word " * 1000)[: self.before]
+            self.send(status, f"{words} {secret} {words}".encode(), {}, head=head)
+
+    with web_server(Long) as web:
+        options = {"headers": {"Authorization": secret}}
+        store, path = open_store(f"{web.endpoint}/x", options, retry=Retry(attempts=1))
+        for Long.before in range(430, 510, 5):
+            with pytest.raises(OSError) as raised:  # noqa: PT011
+                store.read(path, 0, 9).result()
+            said = "".join(traceback.format_exception(raised.value))
+            assert secret[:6] not in said, Long.before
 
 
 @pytest.mark.parametrize("options", OPTIONS)

@@ -14,7 +14,7 @@ import pytest
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
 from tfio_store.storage import open_store, read_ahead
-from tfio_store.storage.read_ahead import Fetch, ReadAhead, RequestWindow
+from tfio_store.storage.read_ahead import Fetch, Meter, ReadAhead, RequestWindow, Worked
 
 KIB, MIB = 1 << 10, 1 << 20
 ENDLESS = float("inf")
@@ -150,6 +150,22 @@ def test_few_ranges_begin_few_requests(drained: Callable[..., float]) -> None:
     ahead = ReadAhead(tiny_ranges(network, 100), budget=MIB)
     next(ahead)
     assert len(network.begun) == 8
+
+
+def test_who_closes_keeps_no_range() -> None:
+    """A reader that is closed may live on, and its meter with it."""
+    network: Any = Network(0.03)
+    meter = Meter()
+
+    def work(*_: object) -> Worked:
+        return Worked(1, None, Meter())
+
+    ranges = (Fetch(network, "x", i, i + 1, i, 1, work=work) for i in range(9))
+    ahead = ReadAhead(ranges, budget=MIB, meter=meter)
+    next(ahead)
+    assert meter.coming is not None
+    ahead.close()
+    assert meter.coming is None
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -20,11 +20,15 @@ import tfio_store as tfs
 from tests.servers.faulty import Faulty, azure, faulty, gcs, s3
 from tests.servers.lesser_store import Answer
 from tests.servers.place import Place
+from tests.servers.web import Handler, Web, served
 from tests.storage.test_advice import is_range, seen_through
 from tests.support.framed import framed
 from tfio_store.maintain import doctor
 from tfio_store.storage import Retry, retry as silence
 from tfio_store.storage.answers import StatusError
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.fsspec_store import FsspecStore
+from tfio_store.storage.http import HTTPStore
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.retry import Silence, Waiting, Watch, repeated_blocking
 
@@ -139,6 +143,29 @@ def test_a_server_that_goes_away_and_comes_back(
             assert bytes(future.result()) == bytes(50)
 
 
+@pytest.mark.parametrize("kind", [HTTPStore, FsspecStore])
+def test_a_web_server_that_goes_away_and_comes_back(
+    kind: type[FsspecStore], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same of any filesystem, and of one that blocks."""
+
+    class Closing(Handler):
+        protocol_version = "HTTP/1.0"  # which keeps no connection
+        web = Web(files={"/x": bytes(range(100))})
+
+    if kind is FsspecStore:
+        monkeypatch.setattr(Connection, "asynchronous", False)
+    store = kind("http", {}, QUICK)
+    with served(Closing) as endpoint:
+        path = f"{endpoint}/x"
+        assert bytes(store.read(path, 0, 50).result()) == bytes(range(50))
+    with caplog.at_level(logging.INFO, "tfio_store"):
+        future = store.read(path, 50, 100)
+        until(lambda: "attempt 2 failed" in caplog.text)
+        with served(Closing, urlsplit(endpoint).port or 0):
+            assert bytes(future.result()) == bytes(range(50, 100))
+
+
 def test_the_doctor_does_not_wait_so_long(s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_PATIENCE_S", 0.1)
     with faulty(s3.endpoint) as proxy:
@@ -224,6 +251,60 @@ def test_one_thread_watches_while_something_waits() -> None:
     waiting[0].begin()
     assert len(watchers()) == 1
     waiting[0].end()
+
+
+class Looked(dict[int, Waiting]):
+    """Calls ``then`` once, between the look whether there are any and what follows from it."""
+
+    then: Callable[[], None] | None = None
+
+    def __bool__(self) -> bool:
+        found = len(self) > 0
+        then = None if found else self.then
+        if then is not None:
+            self.then = None
+            threading.Thread(target=then).start()
+            until(lambda: len(self) > 0)
+        return found
+
+
+def test_who_begins_while_the_thread_ends_is_watched() -> None:
+    watch, behind = Watch(), Waiting("s3://bucket/y")
+    behind.since = time.monotonic()
+    watch._waiting = looked = Looked()
+    looked.then = lambda: watch.add(behind)
+    watch.add(first := Waiting("s3://bucket/x"))
+    first.since = behind.since
+    watch.remove(first)
+    until(lambda: looked.then is None)
+    until(lambda: watch._running)
+    assert len(watch._waiting) == 1
+    watch.remove(behind)
+    until(lambda: not watch._running)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_log_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -> None:
+    failed = threading.Event()
+
+    def refuse(record: logging.LogRecord) -> bool:
+        if "broken" in record.getMessage():
+            failed.set()
+            raise OSError("the disk is full")
+        return True
+
+    until(lambda: not watchers())
+    first, other = Waiting("s3://broken/x"), Waiting("s3://bucket/y")
+    silence.log.addFilter(refuse)
+    try:
+        first.begin()
+        until(lambda: failed.is_set() and not watchers())
+        first.end()
+        other.begin()
+        until(lambda: warned(caplog, "s3://bucket/y: no whole answer"))
+        other.end()
+    finally:
+        silence.log.removeFilter(refuse)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -45,8 +45,12 @@ def printable(text: str) -> str:
 
 def for_stream(text: str, stream: Any) -> str:
     """Lines as ``stream`` may have them: made `printable` if it is a terminal. Tabs, which part
-    what a line holds, stay."""
-    return without_orders(text) if stream.isatty() else text
+    what a line holds, stay. What the stream cannot encode is escaped, as in JSON."""
+    shown = without_orders(text) if stream.isatty() else text
+    if stream.errors != "strict":
+        return shown
+    encoding = stream.encoding or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
 # Errors of the library in the words of the shell: options, not arguments of Python.

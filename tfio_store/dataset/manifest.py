@@ -446,6 +446,9 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
     for key, total in zip(("shards", "records", "nbytes"), totals, strict=True):
         if _count(document, key) != total:
             raise ValueError(f'"{key}" is not the sum over the pages')
+    since = [*(one.record for one in manifest.growth), manifest.records]
+    if since != sorted(since):
+        raise ValueError('"growth" is not in order, or begins behind the last record')
     return manifest
 
 

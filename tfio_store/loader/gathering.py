@@ -312,8 +312,11 @@ class Gathering:
         load = self._growing or _Load(self._content, self._threads, self._each)
         self._growing = load
         while load.rows < self._size or load.rows < self._wanted:
-            if self._left is None and self._loads and self._traversal.waits:
-                return None  # it grows on when more has come
+            if self._left is None and self._traversal.waits:
+                if self._loads:
+                    return None  # it grows on when more has come
+                if load.rows >= self._size:
+                    break  # whole batches of a load that could be longer
             if self._left is None and not self._read():
                 break
             assert self._left is not None

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 __all__ = [
-    "Answer", "StatusError", "advice_on", "code_of", "message_in", "reason_of", "status_of",
+    "Answer", "StatusError", "advice_on", "beginning", "code_of", "message_in", "reason_of",
+    "status_of",
 ]  # fmt: skip
 
 LONGEST_REASON = 500
@@ -32,7 +33,7 @@ class Answer:
         """Itself, if its status is one of these. Raises StatusError."""
         if self.status not in statuses:
             said = message_in(self.body.decode(errors="replace"))
-            raise StatusError(self.status, said[:LONGEST_REASON])
+            raise StatusError(self.status, beginning(said, LONGEST_REASON))
         return self
 
     def document(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def status_of(fault: BaseException) -> int | None:
         return None
 
 
-DETAIL = re.compile(r"(?m)^\s*authenticationerrordetail:\s*(.+)$|^.*?(AADSTS\d+:.+)$", re.I)
+DETAIL = re.compile(r"(?m)^[^\S\n]*authenticationerrordetail:\s*(.+)$|^.*?(AADSTS\d+:.+)$", re.I)
 """The lines of Azure's answers that say why."""
 
 INVALID = re.compile(r"Operation returned an invalid status '(.+)'")
@@ -108,7 +109,15 @@ def reason_of(fault: BaseException) -> str | None:
         why = detail and (detail[1] or detail[2])
         text = why if detail and detail[2] else " ".join(filter(None, (first, why)))
     line = " ".join(str(text or "").split())
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
+    return beginning(line, LONGEST_REASON)
+
+
+def beginning(text: str, most: int) -> str:
+    """``text``, or the whole words at its beginning: half a secret would be taken for none."""
+    if len(text) <= most:
+        return text
+    words = text[:most].rsplit(maxsplit=1)
+    return f"{words[0]}…" if len(words) == 2 else "…"
 
 
 def message_in(body: str) -> str:

@@ -24,9 +24,9 @@ from tfio_store.storage.pace import Pace
 from tfio_store.storage.ranges import check_size, short
 from tfio_store.storage.redaction import redacted, secrets_in
 from tfio_store.storage.registry import Origin, shared_store
-from tfio_store.storage.retry import Retry, repeated, repeated_blocking
+from tfio_store.storage.retry import Retry, place_of, repeated, repeated_blocking
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through, seconds_of
-from tfio_store.storage.threads import Owner
+from tfio_store.storage.threads import Owner, PerProcess
 
 __all__ = ["FsspecStore", "MemoryStore"]
 
@@ -80,6 +80,8 @@ class FsspecStore:
         self._origin = origin
         self._secrets = secrets_in(options)
         self._connection = Connection(fsspec.get_filesystem_class(scheme), self._options)
+        self._answering: PerProcess[set[str]] = PerProcess(set)
+        """The servers that have answered."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
@@ -148,7 +150,7 @@ class FsspecStore:
 
         if stop <= start:
             return b""
-        return repeated_blocking(self._retry, attempt, self.url(path), Pace(), self._secrets)
+        return self._tried_here(attempt, self.url(path))
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         yield from objects(self._found(folder))
@@ -266,12 +268,29 @@ class FsspecStore:
         work: Callable[..., Coroutine[Any, Any, Any]] | None = getattr(fs, f"_{method}", None)
         if self._connection.asynchronous and work is not None and method != "mv":
             return self._connection.wait(self._tried(lambda: work(*args, **kwargs), url))
-        return repeated_blocking(
-            self._retry, lambda: getattr(fs, method)(*args, **kwargs), url, Pace(), self._secrets
-        )
+        return self._tried_here(lambda: getattr(fs, method)(*args, **kwargs), url)
 
     async def _tried(self, attempt: Callable[[], Awaitable[T]], url: str, nbytes: int = 0) -> T:
-        return await repeated(self._retry, attempt, url, nbytes, Pace(), self._secrets)
+        with self._pace_at(url) as pace:
+            return await repeated(self._retry, attempt, url, nbytes, pace, self._secrets)
+
+    def _tried_here(self, attempt: Callable[[], T], url: str) -> T:
+        with self._pace_at(url) as pace:
+            answer = repeated_blocking(self._retry, attempt, url, pace, self._secrets)
+            pace.answered = True
+            return answer
+
+    @contextlib.contextmanager
+    def _pace_at(self, url: str) -> Iterator[Pace]:
+        """One for each request, which knows whether its server has answered an earlier one."""
+        answered, server = self._answering.here, place_of(url)
+        pace = Pace()
+        pace.answered = server in answered
+        try:
+            yield pace
+        finally:
+            if pace.answered:
+                answered.add(server)
 
     def _shown(self, path: str) -> str:
         """`url`, which may ask a filesystem that can't be made."""

@@ -406,6 +406,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._ranges = iter(())
         self._next = None
         self._spent = self._meter.held = 0
+        self._meter.coming = None
         waiting = [
             future for begun in self._waiting for future in (begun.answer, begun.request) if future
         ]

@@ -12,8 +12,10 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfio_store.storage.answers import status_of
 from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
@@ -56,13 +58,14 @@ class Retry:
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
         refused (float): Seconds for which an address is tried that has never answered (a refused
-            connection, an unknown name): it may be wrong. Default 5. Of a bucket that has
-            answered this process, ``outage`` counts.
+            connection, an unknown name): it may be wrong. Default 5. Of a bucket or a server that
+            has answered this process, ``outage`` counts.
         outage (float): Seconds for which a request is repeated while its store is down: an attempt
             that begins later is the last. Time in which a request waits for its turn, because the
             store wants fewer of them, does not count. Default 300. 0 repeats nothing.
 
     Raises:
+        TypeError: An argument is no number.
         ValueError: A number is out of its range.
 
     Example:
@@ -80,13 +83,13 @@ class Retry:
     outage: float = 300.0
 
     def __post_init__(self) -> None:
-        if self.attempts is not None and self.attempts < 1:
-            raise ValueError(f"Retry(attempts={self.attempts!r}): pass 1 (no retries) or more")
-        for name in ("base_delay", "max_delay", "refused", "outage"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"Retry({name}={getattr(self, name)!r}): pass seconds, 0 or more")
-        if self.timeout <= 0:
-            raise ValueError(f"Retry(timeout={self.timeout!r}): pass seconds, more than 0")
+        given = self.attempts
+        if given is not None and (isinstance(given, bool) or not isinstance(given, Integral)):
+            raise TypeError(f"Retry(attempts={given!r}): pass a whole number, or None")
+        if given is not None and given < 1:
+            raise ValueError(f"Retry(attempts={given!r}): pass 1 (no retries) or more")
+        for name in ("base_delay", "max_delay", "timeout", "refused", "outage"):
+            _check_seconds(name, getattr(self, name))
 
     def delay(self, failures: int) -> float:
         """Draw the time to wait before the next attempt.
@@ -126,7 +129,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        return await repeated(self, attempt, url, nbytes, Pace())
+        return await repeated(self, attempt, redacted(url), nbytes, Pace())
 
     def run_blocking(self, attempt: Callable[[], T], url: str) -> T:
         """Call ``attempt()`` until it succeeds: `run` for a filesystem that blocks.
@@ -141,7 +144,18 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        return repeated_blocking(self, attempt, url, Pace())
+        return repeated_blocking(self, attempt, redacted(url), Pace())
+
+
+def _check_seconds(name: str, seconds: Any) -> None:
+    """A patience may be endless. A pause or an attempt without an end would hang."""
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise TypeError(f"Retry({name}={seconds!r}): pass seconds")
+    number = float(seconds)
+    least = "more than 0" if name == "timeout" else "0 or more"
+    enough = number > 0 if name == "timeout" else number >= 0  # no NaN is
+    if not enough or (number == inf and name not in ("refused", "outage")):
+        raise ValueError(f"Retry({name}={seconds!r}): pass seconds, {least}")
 
 
 async def repeated(
@@ -277,6 +291,12 @@ LONGEST_FAULT = 300
 """Characters of a fault in a line of the log."""
 
 
+def place_of(url: str) -> str:
+    """The bucket, or the host."""
+    scheme, mark, path = url.partition("://")
+    return f"{scheme}{mark}{path.partition('/')[0]}" if mark else url
+
+
 class Waiting:
     """A request from its first attempt to its end. ``url`` and ``fault`` show no secret."""
 
@@ -296,12 +316,6 @@ class Waiting:
 
     def end(self) -> None:
         _watch.here.remove(self)
-
-    @property
-    def place(self) -> str:
-        """The bucket, or the host."""
-        scheme, mark, path = self.url.partition("://")
-        return f"{scheme}{mark}{path.partition('/')[0]}" if mark else self.url
 
 
 class Silence:
@@ -360,21 +374,27 @@ class Watch:
                 self._running = True
 
     def _run(self) -> None:
-        sleep(STEP_S)
-        while self._is_needed():
-            self._look(time.monotonic())
+        try:
             sleep(STEP_S)
+            while self._is_needed():
+                self._look(time.monotonic())
+                sleep(STEP_S)
+        except BaseException:  # of whoever takes the lines of the log
+            self._running = False  # so that the next request starts another
+            raise
 
     def _is_needed(self) -> bool:
         with self._lock:
-            self._running = bool(self._waiting or self._silences)
+            self._running = False  # first: who comes behind the look starts another thread
+            if self._waiting or self._silences:
+                self._running = True
             return self._running
 
     def _look(self, now: float) -> None:
         late: dict[str, list[Waiting]] = {place: [] for place in self._silences}
         for request in list(self._waiting.values()):
             if now - request.since >= SILENT_S:
-                late.setdefault(request.place, []).append(request)
+                late.setdefault(place_of(request.url), []).append(request)
         for place, requests in late.items():
             if not _ended.is_set():
                 self._silences[place].look(place, requests, now)

@@ -21,7 +21,7 @@ from typing import Any
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer
-from tfio_store.storage.answers import StatusError, message_in
+from tfio_store.storage.answers import StatusError, beginning, message_in
 from tfio_store.storage.cloud.azure import AzureStore
 from tfio_store.storage.cloud.blocking import Wanted, asked, inside, rest
 from tfio_store.storage.cloud.bucket_store import BucketStore
@@ -256,7 +256,7 @@ class ObstoreReads(BucketStore):
         except RuntimeError:
             raise  # the interpreter is on its way out
         except Exception as fault:
-            kind, said = type(fault).__name__, str(fault)[:MOST_TEXT]
+            kind, said = type(fault).__name__, beginning(str(fault), MOST_TEXT)
         else:
             meta = answer.meta
             version.hold(self._etag(meta), self.url(path))

@@ -119,14 +119,19 @@ class S3Client:
             if status == 404:
                 return {}
             if status in UNTOLD:
-                await self._say_why(path)
+                await self._say_why(path, status)
             raise
 
-    async def _say_why(self, path: str) -> None:
+    async def _say_why(self, path: str, status: int) -> None:
         """Let the store refuse a request whose answer may have a body: an expired token is no more
-        than status 400 to a HEAD."""
-        answer = await self.call("get_object", **self.place(path), Range="bytes=0-0")
-        answer["Body"].close()
+        than status 400 to a HEAD. Whatever else it answers to that is no reason."""
+        try:
+            answer = await self.call("get_object", **self.place(path), Range="bytes=0-0")
+        except Exception as fault:
+            if status_of(fault) == status:
+                raise
+        else:
+            answer["Body"].close()
 
     def metadata(self, ours: Mapping[str, str]) -> dict[str, str]:
         """The parameters that the user's options put on each object, and ours."""
