@@ -123,7 +123,13 @@ def test_a_trainer_of_torch_goes_on_behind_each_kill(
 
 
 @pytest.mark.parametrize(
-    ("backend", "way"), [("tensorflow", 0), ("jax", 0), ("torch", 0), ("tensorflow", 1)]
+    ("backend", "way"),
+    [
+        pytest.param("tensorflow", 0, marks=pytest.mark.tensorflow),
+        pytest.param("tensorflow", 1, marks=pytest.mark.tensorflow),
+        ("jax", 0),
+        pytest.param("torch", 0, marks=pytest.mark.long),
+    ],
 )
 def test_keras_goes_on_behind_each_kill(backend: str, way: int, url: str, tmp_path: Path) -> None:
     """``way``: by Grain, or by tf.data."""
