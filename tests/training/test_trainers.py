@@ -128,6 +128,23 @@ def test_accelerate_goes_on_in_mid_epoch(
     assert_epochs(numbers(batches), [*numbers(again), *numbers(again)])
 
 
+@workers
+def test_accelerate_goes_on_in_a_later_epoch(url: str, count: int) -> None:
+    """Its loader counts epochs from 0 in each process, so it must hear in which one it goes on."""
+    accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    how = accelerate.utils.DataLoaderConfiguration(use_stateful_dataloader=True)
+    accelerator = accelerate.Accelerator(cpu=True, dataloader_config=how)
+    whole, loader, again = (accelerator.prepare(made(url, count, shuffle=True)) for _ in range(3))
+    epochs = [numbers(whole) for _ in range(3)]
+    assert numbers(loader) == epochs[0]
+    batches = iter(loader)
+    given = numbers(next(batches) for _ in range(STEPS))
+    again.load_state_dict(deepcopy(loader.state_dict()))
+    again.set_epoch(1)
+    assert given + numbers(again) == epochs[1]
+    assert numbers(again) == epochs[2]
+
+
 # Ignite
 
 
@@ -228,6 +245,26 @@ def test_a_loader_knows_how_many_batches_it_has(
         loader = made(url, count, shuffle=shuffle, even=even, rank=rank, world_size=3)
         length = len(loader)
         assert [len(list(loader)), len(list(loader)), len(loader)] == [length] * 3
+
+
+@workers
+@pytest.mark.parametrize(("size", "drop_last"), [(13, False), (9, True)])
+@orders
+def test_a_loader_that_makes_the_batches_knows_how_many(
+    url: str, count: int, shuffle: bool, size: int, drop_last: bool
+) -> None:
+    """Each worker has a smaller batch at its end. A trainer that counts fewer leaves one out."""
+    dataset = TFRecordIterable(url, shuffle=shuffle)
+    loader = torchdata.StatefulDataLoader(dataset, size, num_workers=count, drop_last=drop_last)
+    assert len(list(loader)) == len(loader)
+
+
+def test_accelerate_asks_for_rows_and_for_batches(url: str) -> None:
+    accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    plain = torch.utils.data.DataLoader(TFRecordIterable(url), 13, num_workers=2)
+    loader = accelerate.Accelerator(cpu=True).prepare(plain)
+    assert len(list(loader)) == len(loader)
+    assert loader.total_dataset_length == COUNT
 
 
 def test_there_is_no_length_where_nobody_knows_it(url: str) -> None:

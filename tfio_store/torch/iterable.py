@@ -55,17 +55,22 @@ class NoLength(AttributeError, TypeError):
 class _Length:
     """A ``__len__`` that is there where the length is known."""
 
-    def __init__(self, steps: Callable[[Any, int], int]) -> None:
+    def __init__(self, steps: Callable[[Any, int, Any], int]) -> None:
         self._steps = steps
         self.__doc__ = steps.__doc__
 
     def __get__(self, dataset: Any, kind: type | None = None) -> Any:
         if dataset is None:
             return self
-        loader = sys._getframe(1).f_locals.get("self")  # in whose own __len__ this is asked
+        frame = sys._getframe(1)
+        loader = frame.f_locals.get("self")
         asked = isinstance(loader, DataLoader) and loader.dataset is dataset
+        counts = (
+            asked and frame.f_code.co_name == "__len__"
+        )  # Accelerate's loaders ask for rows too
         try:
-            length = self._steps(dataset, dataset._workers_of(loader if asked else None))
+            workers = dataset._workers_of(loader if asked else None)
+            length = self._steps(dataset, workers, loader if counts else None)
         except NoLength as unknown:
             if asked and hasattr(loader, "state_dict"):
                 dataset._warn_of_reading_ahead(unknown)
@@ -282,8 +287,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._epochs.set_next(epoch)
 
     @_Length
-    def __len__(self, workers: int) -> int:
-        """How many batches (or rows) this rank gives in an epoch."""
+    def __len__(self, workers: int, loader: Any) -> int:
+        """How many batches (or rows) this rank gives in an epoch. ``loader``: who counts them."""
         ranks = self._place()
         count = ranks.world_size * workers
         if not self._as_many_in_each_epoch(count):
@@ -292,7 +297,14 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
                 'other blocks in each; pass even="split"'
             )
         shares = range(ranks.rank * workers, (ranks.rank + 1) * workers)
-        return sum(self._steps_of(index, count) for index in shares)
+        size: int | None = None
+        if loader is not None and self._batch_size is None:
+            size = loader.batch_size
+        if size is None:
+            return sum(self._steps_of(index, count) for index in shares)
+        # The loader makes batches of each worker's rows, and divides the length by their size.
+        short = 0 if loader.drop_last else size - 1
+        return sum((self._rows_of(index, count) + short) // size for index in shares) * size
 
     def __bool__(self) -> bool:
         """True, also where there is no len(), which Python would ask."""
