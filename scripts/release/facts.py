@@ -47,7 +47,8 @@ def changelog(root: Path, tag: str) -> str:
     """The first section is that of this version. Once it is tagged it has a date."""
     version = _one(root / "tfio_store/__init__.py", r'^__version__ = "(.+)"$')
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    section = re.search(r"^## (\S+) \((.+)\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    pattern = r"^## (\S+) \(([^)\n]+)\)\n(.*?)(?=^## |\Z)"
+    section = re.search(pattern, text, re.MULTILINE | re.DOTALL)
     if section is None or section[1] != version or not section[3].strip():
         raise CheckError(f"CHANGELOG.md does not begin with a section `## {version} (DATE)`")
     if tag and tag != f"v{version}":

@@ -11,10 +11,11 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.growing import Grown, Row, grown, number, plain
-from tfio_store.grain import source, stream
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("grain", reason="Grain is not installed")
 
+from tfio_store.grain import source, stream  # noqa: E402
 from tfio_store.torch import (  # noqa: E402
     NullableTensor,
     RaggedTensor,
