@@ -122,9 +122,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What a module's tests have freed goes back to the system, or workers would only grow."""
-    if _trim is not None and (nextitem is None or nextitem.path != item.path):
-        _trim(0)
+    """What a module's tests have freed goes back to the system, or workers would only grow. Dropped
+    iterators of TensorFlow end here: in the thread that does a client's requests they would wait
+    for it."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        if _trim is not None:
+            _trim(0)
 
 
 @pytest.hookimpl(trylast=True)

@@ -66,7 +66,7 @@ class SiteByHand(Site):
     def open_url(self, url: str) -> tuple[Store, str]:
         scheme, _, path = url.partition("://")
         made = WRONG[scheme][0] if scheme in WRONG else RightStore
-        return shared_store(made, scheme, {}, Retry()), path
+        return shared_store(made, scheme, {}, Retry(attempts=3)), path
 
 
 # Names and addresses
