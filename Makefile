@@ -52,14 +52,14 @@ test-times: ## the slowest tests and the sum of each folder, of the last run of 
 	@$(PYTHON) scripts/test_times.py
 
 # What a core does is the same on every store.
-test-pure: $(VENV)/.dev ## records, Examples, reading and writing on the pure-Python core
+test-pure: $(VENV)/.dev ## records, Examples and reading on the pure-Python core
 	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 3 --tensorflow=without -m "not long" \
 		-k "not s3 and not gcs and not azure and not ceph" $(addprefix tests/,$(PURE))
 
-test-pure-all: PURE += dataset tables maintain
-test-pure-all: test-pure ## these, whole datasets and tables
+test-pure-all: PURE += write dataset tables maintain
+test-pure-all: test-pure ## these, writing, whole datasets and tables
 
-PURE := records example read write
+PURE := records example read
 
 test-stores: $(VENV)/.dev ## every store on every server that is installed
 	$(BIN)/python -m pytest tests/storage tests/servers

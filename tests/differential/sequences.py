@@ -285,6 +285,8 @@ def check_sequences(draw: Draw, world: World) -> None:
             if taken(way()) == first and first and not isinstance(first[-1], str):
                 position = draw.number("saved at", 0, len(first) - 1)
                 found = saved_and_restored(way, position)
-                # numbers that are drawn at random are no state of TensorFlow's own iterators
-                if saved_and_restored(theirs_again, position) == first[position:]:
-                    same(found, first[position:], "the rest behind a checkpoint")
+                # numbers that are drawn at random are no state of TensorFlow's own iterators, and
+                # what it has read ahead makes some of them go on in one way or another
+                rest, tries = first[position:], 1 if found == first[position:] else 8
+                if all(saved_and_restored(theirs_again, position) == rest for _ in range(tries)):
+                    same(found, rest, "the rest behind a checkpoint")
