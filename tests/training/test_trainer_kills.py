@@ -125,7 +125,7 @@ def test_a_trainer_of_torch_goes_on_behind_each_kill(
 @pytest.mark.parametrize(
     ("backend", "way"),
     [
-        pytest.param("tensorflow", 0, marks=pytest.mark.tensorflow),
+        pytest.param("tensorflow", 0, marks=[pytest.mark.tensorflow, pytest.mark.long]),
         pytest.param("tensorflow", 1, marks=pytest.mark.tensorflow),
         ("jax", 0),
         pytest.param("torch", 0, marks=pytest.mark.long),
