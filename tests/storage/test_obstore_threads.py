@@ -266,6 +266,7 @@ def test_a_child_of_a_reading_process_reads(s3: Place) -> None:
 # --- what is said
 
 
+@pytest.mark.long
 def test_many_readers_meet_one_pace(s3: Place, shaped: Proxy) -> None:
     s3.put("x", DATA)
     proxy = shaped(s3.endpoint, p_503=1.0)
