@@ -15,7 +15,6 @@ import tfio_store as tfs
 from tests.servers.faulty import azure, faulty, gcs, s3
 from tests.servers.lesser_store import Answer, Request
 from tests.servers.place import Place
-from tests.storage.test_advice import seen_through
 from tests.support.pages import ROOT
 from tests.test_how_to import execute, write_points
 from tfio_store.cli.entry import main
@@ -156,7 +155,7 @@ def test_the_permissions_are_enough(
             return None if action(asked) in given else refusal
 
         proxy.how = answer
-        place = seen_through(behind, proxy, "auto")
+        place = behind.through(proxy.endpoint, "auto")
         url = place.url("train")
         options = [
             f"--storage-options={name}={text}" for name, text in place.storage_options.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -74,9 +73,4 @@ def site(name: str) -> Iterator[Site]:
                 yield Site(place, place, None)
                 return
             liar = stack.enter_context(lying_proxy(place.endpoint))
-            options = {
-                key: value.replace(place.endpoint, liar.endpoint)
-                for key, value in place.storage_options.items()
-            }
-            met = dataclasses.replace(place, storage_options=options, backend=backend or "fsspec")
-            yield Site(place, met, liar)
+            yield Site(place, place.through(liar.endpoint, backend or "fsspec"), liar)

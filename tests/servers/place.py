@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import fsspec
@@ -52,6 +52,14 @@ class Place:
 
     def url(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root
+
+    def through(self, endpoint: str, backend: str | None = None) -> Place:
+        """The same, asked by way of a proxy before its server."""
+        options = {
+            name: value.replace(self.endpoint, endpoint)
+            for name, value in self.storage_options.items()
+        }
+        return replace(self, storage_options=options, backend=backend or self.backend)
 
     def storage(self, **more: Any) -> Storage:
         """How it is reached, as public functions take it."""

@@ -159,15 +159,7 @@ def behind(request: pytest.FixtureRequest) -> Iterator[tuple[str, Place, Faulty]
         pytest.importorskip(backend)
     place: Place = request.getfixturevalue(cloud)
     with faulty(place.endpoint) as proxy:
-        yield cloud, seen_through(place, proxy, backend or "fsspec"), proxy
-
-
-def seen_through(place: Place, proxy: Faulty, backend: str) -> Place:
-    options = {
-        name: value.replace(place.endpoint, proxy.endpoint)
-        for name, value in place.storage_options.items()
-    }
-    return dataclasses.replace(place, storage_options=options, backend=backend)
+        yield cloud, place.through(proxy.endpoint, backend or "fsspec"), proxy
 
 
 def is_range(request: Request) -> bool:
@@ -324,6 +316,6 @@ def test_what_a_get_answers_is_no_reason_of_a_head(s3: Place, key: str) -> None:
     s3.put("empty", b"")
     with faulty(s3.endpoint) as proxy:
         proxy.how = lambda request: REFUSED if request.method == "HEAD" else None
-        store, path = seen_through(s3, proxy, "fsspec").open(key, retry=RETRY)
+        store, path = s3.through(proxy.endpoint, "fsspec").open(key, retry=RETRY)
         with pytest.raises(PermissionError):
             store.info(path)

@@ -37,11 +37,7 @@ def through(behind: Place, shaped: Callable[..., Shaped]) -> Through:
 
     def open_proxy(**shape: float) -> tuple[Place, Shaped]:
         proxy = shaped(behind.endpoint, **shape)
-        options = {
-            name: value.replace(behind.endpoint, proxy.endpoint)
-            for name, value in behind.storage_options.items()
-        }
-        return dataclasses.replace(behind, storage_options=options), proxy
+        return behind.through(proxy.endpoint), proxy
 
     return open_proxy
 

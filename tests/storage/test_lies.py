@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 
@@ -33,11 +32,7 @@ def lied(request: pytest.FixtureRequest) -> Iterator[Lied]:
     place: Place = request.getfixturevalue(server)
     place.put("x", DATA)
     with lying_proxy(place.endpoint) as liar:
-        options = {
-            name: value.replace(place.endpoint, liar.endpoint)
-            for name, value in place.storage_options.items()
-        }
-        yield dataclasses.replace(place, storage_options=options, backend=backend or "fsspec"), liar
+        yield place.through(liar.endpoint, backend or "fsspec"), liar
 
 
 @pytest.mark.parametrize("lie", LIES)

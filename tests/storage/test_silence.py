@@ -21,7 +21,7 @@ from tests.servers.faulty import Faulty, azure, faulty, gcs, s3
 from tests.servers.lesser_store import Answer
 from tests.servers.place import Place
 from tests.servers.web import Handler, Web, served
-from tests.storage.test_advice import is_range, seen_through
+from tests.storage.test_advice import is_range
 from tests.support.framed import framed
 from tfio_store.maintain import doctor
 from tfio_store.storage import Retry, retry as silence
@@ -57,7 +57,7 @@ def behind(request: pytest.FixtureRequest) -> Iterator[tuple[str, Place, Faulty]
     for shard in range(12):
         place.put(f"x-{shard:02}", framed(RECORDS[shard * 1000 : (shard + 1) * 1000]))
     with faulty(place.endpoint) as proxy:
-        yield cloud, seen_through(place, proxy, backend or "fsspec"), proxy
+        yield cloud, place.through(proxy.endpoint, backend or "fsspec"), proxy
 
 
 def read_all(place: Place, retry: Retry) -> list[bytes]:
@@ -132,7 +132,7 @@ def test_a_server_that_goes_away_and_comes_back(
     count."""
     s3.put("x", bytes(100))
     with faulty(s3.endpoint) as proxy:
-        place = seen_through(s3, proxy, backend)
+        place = s3.through(proxy.endpoint, backend)
         store, path = place.open("x", retry=QUICK)
         assert bytes(store.read(path, 0, 50).result()) == bytes(50)
         proxy.how = proxy.hang_up  # connections that are kept end so
@@ -170,7 +170,7 @@ def test_the_doctor_does_not_wait_so_long(s3: Place, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor, "_PATIENCE_S", 0.1)
     with faulty(s3.endpoint) as proxy:
         proxy.how = lambda _: DOWN["s3"]
-        place = seen_through(s3, proxy, "auto")
+        place = s3.through(proxy.endpoint, "auto")
         with pytest.raises(ConnectionError, match="The store is down"):
             doctor.diagnose(place.url("train"), storage=place.storage())
     assert 2 <= proxy.refused <= 20
@@ -340,7 +340,7 @@ def test_a_process_that_ends_meanwhile_says_no_more(s3: Place, backend: str, end
     s3.put("x", bytes(10))
     with faulty(s3.endpoint) as proxy:
         proxy.how = proxy.hang
-        place = seen_through(s3, proxy, backend)
+        place = s3.through(proxy.endpoint, backend)
         script = textwrap.dedent(LEAVES).format(
             url=place.url("x"), options=place.storage_options, backend=backend, end=end
         )
