@@ -3,18 +3,21 @@
     python -m bench.fast_store PORT FOLDER --wait-ms 30
 
 ``FOLDER/bucket/key`` is the object ``s3://bucket/key``. Bytes go from the file to the socket by
-sendfile, in a process of the server's own. With ``--limit`` it answers so many requests a second,
-and SlowDown to those beyond. With ``--log`` each request becomes a line of JSON.
+sendfile, in a process of the server's own, or in several (``--processes``). With ``--limit`` each
+answers so many requests a second, and SlowDown to those beyond. With ``--log`` each request becomes
+a line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import email.utils
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -37,12 +40,17 @@ def options(endpoint: str) -> dict[str, object]:
 
 @contextlib.contextmanager
 def fast_store(
-    folder: str | Path, *, wait_ms: float = 0, limit: float = 0, log: str | Path | None = None
+    folder: str | Path,
+    *,
+    wait_ms: float = 0,
+    limit: float = 0,
+    log: str | Path | None = None,
+    processes: int = 1,
 ) -> Iterator[str]:
-    """The URL of a server of ``folder`` in a process of its own, while the block runs."""
+    """The URL of a server of ``folder`` in processes of its own, while the block runs."""
     port = free_port()
     command = [sys.executable, "-m", "bench.fast_store", str(port), str(folder)]
-    command += ["--wait-ms", str(wait_ms), "--limit", str(limit)]
+    command += ["--wait-ms", str(wait_ms), "--limit", str(limit), "--processes", str(processes)]
     command += [] if log is None else ["--log", str(log)]
     with running(command, port=port):
         yield f"http://127.0.0.1:{port}"
@@ -215,11 +223,17 @@ def main() -> None:
     parser.add_argument("--wait-ms", type=float, default=0, help="before each answer")
     parser.add_argument("--limit", type=float, default=0, help="requests a second; 0: any")
     parser.add_argument("--log", type=Path, help="a file that gets a line for each request")
+    parser.add_argument("--processes", type=int, default=1, help="how many of them serve the port")
     given = parser.parse_args()
+    for _ in range(given.processes - 1):
+        if not os.fork():
+            ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: it ends with the first
+            break
     allowed, log = Allowance(given.limit), None
     if given.log is not None:
         log = os.open(given.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with socket.create_server(("127.0.0.1", given.port), backlog=1024) as listener:
+    # the kernel shares connections out among the processes that listen
+    with socket.create_server(("127.0.0.1", given.port), backlog=1024, reuse_port=True) as listener:
         while True:
             end, _ = listener.accept()
             connection = Connection(end, given.folder, given.wait_ms / 1000, allowed, log)

@@ -1,8 +1,25 @@
 """``make bench-host BASE=commit``: how one process fills the machine at hand.
 
-One reader with 1 to 16 threads, and as many readers as threads, each in a thread of the program,
-beside what `pread` gives in so many threads, and beside another commit of this tree. Local files,
-all checksums taken. Each figure is the median of its rounds, in which all take turns.
+Each part reads one kind of data through the doors that its users take, on 1, 2, 4 … n cores, beside
+what the machine allows and beside peers that are installed. Each figure is the median of its
+rounds; a run is a process of its own that may use so many cores. The first run of a process warms
+it up and is not counted. With ``BASE``, another commit of this tree takes turns with it.
+
+====================  ==============================================================================
+local                 records in large batches, all checksums taken; the limit is `pread` by as many
+                      threads as cores. "readers" are as many readers as cores, each in a thread
+bucket                the same from a store of several processes (`bench.fast_store`) that share the
+                      cores of this machine; the limit is obstore's own ranges, by as many threads
+columns               10 scalars a row, to columns, local and from the bucket; the limit is the same
+                      rows already in memory
+torch                 10 scalars a row, to batches of 1,024 tensors, by a loader without a worker
+                      and with one
+pictures              JPEGs of 500 x 375 to batches of 224 x 224; the limit is the decoder alone, in
+                      as many threads, at the same scale and without resizing
+loop                  small steps in Python, while they are fed: the share of their own speed that
+                      they keep, without the waiting
+gpu                   ResNet-50 on a GPU, fed with JPEGs; the limit is one batch again and again
+====================  ==============================================================================
 
 "under the GIL" is the processor time of a reader when the call that reads and scans a span is taken
 out: its results are kept from a first pass, and a second one is handed them. So many seconds for a
@@ -12,6 +29,8 @@ GiB allow no more than their inverse in GiB/s, on however many cores.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import os
 import statistics
@@ -20,37 +39,95 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 FOLDER = Path(__file__).resolve().parent
 if sys.path[0] == str(FOLDER):  # run as a script: PYTHONPATH says whose tfio_store it measures
     del sys.path[0]
 
+HERE = FOLDER.parent
 SIZES = {"100 B": 100, "1 kB": 1000, "120 kB": 120_000}
-CODECS = {"raw": None, "GZIP": "GZIP"}
-THREADS = (1, 2, 4, 8, 16)
 PIECE = 4 << 20
 GIB = float(1 << 30)
-HERE = FOLDER.parent
+ROW = 170
+"""Bytes of a record of 10 scalars."""
+BATCH, SIDE = 1024, 224
+PICTURES, PICTURES_A_CORE = 64, 768
+GPU_BATCH = 256
+
+Rates: TypeAlias = "dict[str, float]"
+"""What is done in a second, by row."""
+
+Place: TypeAlias = "tuple[str, dict[str, Any]]"
 
 
-def drain(url: str, **options: Any) -> None:
+class Run:
+    """What a part reads: ``folder``, which ``endpoint`` serves, on so many ``cores``."""
+
+    def __init__(self, folder: str, endpoint: str, cores: int) -> None:
+        self.folder, self.endpoint, self.cores = folder, endpoint, cores
+
+    def files(self, name: str) -> list[Path]:
+        return sorted(Path(self.folder, "bench").glob(f"{name}-*.tfrecord"))
+
+    def nbytes(self, name: str) -> int:
+        return sum(path.stat().st_size for path in self.files(name))
+
+    def place(self, name: str, bucket: bool = False, backend: str = "auto") -> Place:
+        """A dataset's URL, and the options of its storage."""
+        if not bucket:
+            return f"{self.folder}/bench/{name}", {}
+        import tfio_store as tfs
+
+        options = {"endpoint_url": self.endpoint, "key": "bench", "secret": "bench-secret"}
+        return f"s3://bench/{name}", {"storage": tfs.Storage(options, backend=backend)}
+
+
+def rate(amount: float, call: Callable[[], object], *, warm: bool = True) -> float:
+    """So much is done in a second by the second call."""
+    if warm:
+        call()
+    begin = time.perf_counter()
+    call()
+    return amount / (time.perf_counter() - begin)
+
+
+def drain(source: str, **options: Any) -> None:
     import tfio_store as tfs
 
-    with tfs.RecordReader(url, **options) as reader:
+    with tfs.RecordReader(source, **options) as reader:
         for _ in reader.batches():
             pass
 
 
-def in_threads(works: list[Callable[[], object]]) -> None:
+def in_threads(works: Sequence[Callable[[], object]]) -> None:
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+# --- the parts ---------------------------------------------------------------------------------
+
+
+def local(run: Run) -> Rates:
+    """GB/s."""
+    found = {}
+    for name in SIZES:
+        gb = run.nbytes(kind(name)) / 1e9
+        url, _ = run.place(kind(name))
+        found[f"{name}, pread"] = rate(gb, partial(preads, run.files(kind(name)), run.cores))
+        found[f"{name}, RecordReader"] = rate(gb, partial(drain, url))
+        shares = [partial(drain_share, url, i, run.cores) for i in range(run.cores)]
+        found[f"{name}, readers"] = rate(gb, partial(in_threads, shares))
+        found |= tensorflow_records(name, run.files(kind(name)), gb)
+    return found
 
 
 def preads(files: list[Path], count: int) -> None:
@@ -72,7 +149,328 @@ def preads(files: list[Path], count: int) -> None:
     in_threads([work] * count)
 
 
-def under_the_gil(url: str) -> float:
+def drain_share(source: str, index: int, count: int) -> None:
+    import tfio_store as tfs
+
+    with tfs.RecordReader(source).shard(index, count) as reader:
+        for _ in reader.batches():
+            pass
+
+
+def tensorflow_records(name: str, files: list[Path], gb: float) -> Rates:
+    """Batches by TensorFlow's own reader, and by ours in its place."""
+    if importlib.util.find_spec("tensorflow") is None:
+        return {}
+    import numpy as np
+    import tensorflow as tf
+
+    import tfio_store as tfs
+
+    paths, many = [str(path) for path in files], tf.data.AUTOTUNE
+    size = max(16, (1 << 20) // SIZES[name])
+    theirs = tf.data.TFRecordDataset(paths, num_parallel_reads=many).batch(size).prefetch(many)
+    ours = tfs.TFRecordDataset(paths, batch_size=size)
+
+    def reduce(dataset: Any) -> None:
+        dataset.reduce(np.int64(0), lambda count, _: count + 1)
+
+    return {
+        f"{name}, tf.data": rate(gb, partial(reduce, theirs)),
+        f"{name}, TFRecordDataset": rate(gb, partial(reduce, ours)),
+    }
+
+
+def bucket(run: Run) -> Rates:
+    """GB/s."""
+    found = {}
+    for name in ("1 kB", "120 kB"):
+        gb = run.nbytes(kind(name)) / 1e9
+        if importlib.util.find_spec("obstore"):
+            found[f"{name}, obstore's ranges"] = rate(gb, partial(obstore_ranges, run, kind(name)))
+        for backend in ("auto", "fsspec"):
+            url, options = run.place(kind(name), True, backend)
+            found[f"{name}, RecordReader, {backend}"] = rate(gb, partial(drain, url, **options))
+    return found
+
+
+def obstore_ranges(run: Run, name: str) -> None:
+    """All bytes of the objects, read by its synchronous ranges."""
+    import obstore
+    from obstore.store import S3Store
+
+    store = S3Store(
+        "bench",
+        endpoint=run.endpoint,
+        access_key_id="bench",
+        secret_access_key="bench-secret",
+        region="us-east-1",
+        client_options={"allow_http": True},
+        virtual_hosted_style_request=False,
+    )
+    ranges = [
+        (path.name, start, min(start + 2 * PIECE, path.stat().st_size))
+        for path in run.files(name)
+        for start in range(0, path.stat().st_size, 2 * PIECE)
+    ]
+    with ThreadPoolExecutor(max(8, run.cores)) as pool:
+        for _ in pool.map(
+            lambda each: obstore.get_range(store, each[0], start=each[1], end=each[2]), ranges
+        ):
+            pass
+
+
+def columns(run: Run) -> Rates:
+    """Millions of rows a second."""
+    rows = run.nbytes("scalars") / ROW / 1e6
+    found = {"in memory, decode_examples": rate(rows, decoded(run))}
+    for where in ("local", "bucket"):
+        place = run.place("scalars", where == "bucket")
+        found[f"{where}, batches of a loader"] = rate(rows, partial(batches, place, 1 << 16))
+        if importlib.util.find_spec("pyarrow"):
+            found[f"{where}, iter_tables"] = rate(rows, partial(tables, place))
+        if importlib.util.find_spec("tensorflow"):
+            found[f"{where}, TFRecordDataset"] = rate(rows, partial(tensors, place))
+    return found
+
+
+def decoded(run: Run) -> Callable[[], object]:
+    """Decodes all rows, which are in memory, in as many threads as cores."""
+    import tfio_store as tfs
+
+    place = run.place("scalars")
+    with tfs.RecordReader(place[0]) as reader:
+        held = list(reader.batches())
+    schema: Any = tfs.info(place[0]).schema
+
+    def work() -> None:
+        with ThreadPoolExecutor(run.cores) as pool:
+            list(pool.map(lambda each: tfs.decode_examples(each, schema) and None, held))
+
+    return work
+
+
+def batches(place: Place, size: int, workers: int = 0) -> int:
+    from torch.utils.data import DataLoader
+
+    from tfio_store.torch import TFRecordIterable
+
+    count = 0
+    dataset = TFRecordIterable(place[0], **place[1], batch_size=size)
+    for _ in DataLoader(dataset, batch_size=None, num_workers=workers):
+        count += 1
+    return count
+
+
+def tables(place: Place) -> None:
+    import tfio_store as tfs
+
+    for _ in tfs.iter_tables(place[0], **place[1]):
+        pass
+
+
+def tensors(place: Place) -> None:
+    import numpy as np
+
+    import tfio_store as tfs
+
+    url, options = place
+    schema = tfs.info(url, **options).schema
+    dataset = tfs.TFRecordDataset(url, **options, batch_size=BATCH, schema=schema)
+    dataset.reduce(np.int64(0), lambda count, _: count + 1)
+
+
+def torch(run: Run) -> Rates:
+    """Millions of rows a second."""
+    rows, place = run.nbytes("scalars") / ROW / 1e6, run.place("scalars")
+    found = {"no workers": rate(rows, partial(batches, place, BATCH))}
+    found["bucket, no workers"] = rate(rows, partial(batches, run.place("scalars", True), BATCH))
+    found["one worker"] = rate(rows, partial(batches, place, BATCH, 1), warm=False)
+    if importlib.util.find_spec("tfrecord"):
+        found["tfrecord, a worker a core"] = by_tfrecord(run)
+    return found
+
+
+def by_tfrecord(run: Run) -> float:
+    """vahidk's tfrecord over one shard, for three seconds."""
+    from tfrecord.torch.dataset import MultiTFRecordDataset
+    from torch.utils.data import DataLoader
+
+    names = {f"{kind}{k}": "int" if kind == "i" else "float" for kind in "if" for k in range(5)}
+    paths = [path.name.removesuffix(".tfrecord") for path in run.files("scalars")]
+    dataset = MultiTFRecordDataset(
+        f"{run.folder}/bench/{{}}.tfrecord", None, {p: 1 / len(paths) for p in paths}, names
+    )
+    count, begin = 0, 0.0
+    for batch in DataLoader(dataset, BATCH, num_workers=run.cores):
+        begin = begin or time.perf_counter()
+        count += len(batch["i0"])
+        if time.perf_counter() > begin + 3:
+            break
+    return count / 1e6 / 3
+
+
+def pictures(run: Run) -> Rates:
+    """Thousands of images a second."""
+    import simplejpeg
+
+    import tfio_store as tfs
+
+    place = run.place("pictures")
+    with tfs.RecordReader(place[0]) as reader:
+        schema: Any = tfs.info(place[0]).schema
+        found = [tfs.decode_examples(each, schema)["image"] for each in reader.batches()]
+    most = PICTURES_A_CORE * run.cores
+    images = [image for column in found for image in column.tolist()][:most]
+
+    def alone() -> None:
+        def one(image: bytes) -> None:
+            simplejpeg.decode_jpeg(image, min_height=SIDE, min_width=SIDE, min_factor=1)
+
+        def several(some: list[bytes]) -> None:
+            for image in some:
+                one(image)
+
+        with ThreadPoolExecutor(run.cores) as pool:
+            list(pool.map(several, [images[at : at + 16] for at in range(0, len(images), 16)]))
+
+    some = len(images) / 1e3
+    rates = {"the decoder alone": rate(some, alone)}
+    for workers in (0, 1):
+        name = "one worker" if workers else "no workers"
+        rates[name] = rate(
+            some, partial(all_pictures, place, workers, len(images)), warm=not workers
+        )
+    return rates
+
+
+def all_pictures(place: Place, workers: int, count: int) -> None:
+    for batch in pixels(place, workers, BATCH // 16):
+        count -= len(batch["image"])
+        if count <= 0:
+            return
+
+
+def pixels(place: Place, workers: int, size: int) -> Iterator[Any]:
+    from torch.utils.data import DataLoader
+
+    from tfio_store.torch import TFRecordIterable
+
+    dataset = TFRecordIterable(
+        place[0], **place[1], batch_size=size, images={"image": (SIDE, SIDE)}
+    )
+    yield from DataLoader(dataset, batch_size=None, num_workers=workers)
+
+
+def loop(run: Run) -> Rates:
+    """The share of its own speed that a loop of small steps keeps."""
+    import torch
+
+    from tfio_store.torch import TFRecordIterable
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(10, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    names = [f"{kind}{k}" for kind in "if" for k in range(5)]
+
+    def step(batch: dict[str, Any]) -> float:
+        begin = time.perf_counter()
+        inputs = torch.stack([batch[name].float() for name in names], 1)
+        loss = model(inputs).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return time.perf_counter() - begin
+
+    found = {}
+    for where in ("local", "bucket"):
+        url, options = run.place("scalars", where == "bucket")
+        dataset = TFRecordIterable(url, **options, batch_size=BATCH)
+        one = next(iter(dataset))
+        several: list[list[float]] = [[], [], []]
+        for turn in range(9):  # the same, fed, fed: in turns
+            source = iter([one] * 2000) if turn % 3 == 0 else iter(dataset)
+            several[turn % 3] += [
+                step(batch) for batch, _ in zip(source, range(2000), strict=False)
+            ]
+            del source
+        alone, fed = statistics.mean(several[0]), statistics.mean(several[1] + several[2])
+        found[f"{where}, fed: of alone"] = alone / fed
+    return found
+
+
+def gpu(run: Run) -> Rates:
+    """Images a second that ResNet-50 trains on."""
+    import torch
+    import torchvision  # type: ignore[import-not-found]
+
+    if not torch.cuda.is_available():
+        return {}
+    torch.backends.cudnn.benchmark = True
+    model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    place = run.place("pictures")
+
+    def step(images: Any, labels: Any) -> None:
+        images = images.cuda(non_blocking=True).permute(0, 3, 1, 2)
+        images = images.to(torch.bfloat16).div_(255)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(model(images), labels.cuda(non_blocking=True))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    def steps(source: Iterator[Any]) -> float:
+        count, begin = 0, 0.0
+        for batch in source:
+            if len(batch["image"]) < GPU_BATCH:
+                break
+            step(batch["image"], batch["label"])
+            if not begin:  # the first one waits for the pipeline
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+            else:
+                count += GPU_BATCH
+        torch.cuda.synchronize()
+        return count / (time.perf_counter() - begin)
+
+    one = next(pixels(place, 0, GPU_BATCH))
+    one = {name: value.pin_memory() for name, value in one.items()}
+    steps(iter([one] * 10))
+    found = {"one batch again and again": steps(iter([one] * 60))}
+    for workers in (0, 1):
+        name = "one worker" if workers else "no workers"
+        found[name] = steps(pixels(place, workers, GPU_BATCH))
+    return found
+
+
+PARTS: dict[str, Callable[[Run], Rates]] = {
+    "local": local,
+    "bucket": bucket,
+    "columns": columns,
+    "torch": torch,
+    "pictures": pictures,
+    "loop": loop,
+    "gpu": gpu,
+}
+NEEDS = {
+    "torch": "torch",
+    "columns": "torch",
+    "pictures": "simplejpeg",
+    "loop": "torch",
+    "gpu": "torchvision",
+}
+UNITS = {
+    "local": "GB/s of records",
+    "bucket": "GB/s of records",
+    "columns": "millions of rows/s",
+    "torch": "millions of rows/s",
+    "pictures": "thousands of images/s",
+    "loop": "share of its speed",
+    "gpu": "images/s",
+}
+
+
+def under_the_gil(source: str) -> float:
     """Seconds of a reader but for those of the calls that read and scan."""
     from tfio_store.read import spans
     from tfio_store.records.framing import scan_file
@@ -84,113 +482,130 @@ def under_the_gil(url: str) -> float:
         return found
 
     with patch.object(spans, "scan_file", first):
-        drain(url, threads=1)
+        drain(source, threads=1)
     with patch.object(spans, "scan_file", lambda path, start, stop, **_: kept[path, start, stop]):
         begin = time.process_time()
-        drain(url, threads=1)
+        drain(source, threads=1)
         return time.process_time() - begin
 
 
-def measured(url: str, ours: bool) -> list[list[Any]]:
-    """Name and seconds of each way to read a dataset once, one after the other."""
-    found: list[list[Any]] = []
-
-    def take(name: str, call: Callable[[], object]) -> None:
-        begin = time.perf_counter()
-        call()
-        found.append([name, time.perf_counter() - begin])
-
-    if not ours:
-        take("before", lambda: drain(url))
-    for count in THREADS if ours else ():
-        take(f"{count} threads", lambda n=count: drain(url, threads=n))
-    for count in THREADS:
-        shares = [lambda i=i, n=count: drain_share(url, i, n) for i in range(count)]
-        take(f"{count} readers" + ("" if ours else " before"), lambda s=shares: in_threads(s))
-    return found
+# --- data, turns, tables -----------------------------------------------------------------------
 
 
-def drain_share(url: str, index: int, count: int) -> None:
+def kind(name: str) -> str:
+    return name.replace(" ", "")
+
+
+def write(folder: str, mib: int) -> None:
+    """The data of all parts: raw shards."""
+    import numpy as np
+
     import tfio_store as tfs
+    from bench.photos import photo
 
-    with tfs.RecordReader(url).shard(index, count) as reader:
-        for _ in reader.batches():
-            pass
+    def put(name: str, records: Any, **options: Any) -> None:
+        with tfs.ShardedWriter(f"{folder}/bench/{name}", num_shards=16, **options) as writer:
+            writer.write_batch(records)
+
+    for name, size in SIZES.items():
+        record = os.urandom(size // 2) + bytes(size - size // 2)
+        put(kind(name), [record] * ((mib << 20) // (size + 16)))
+    values, count = np.random.default_rng(1), (mib << 20) // ROW
+    rows: dict[str, Any] = {f"i{k}": values.integers(0, 1000, count) for k in range(5)}
+    rows |= {f"f{k}": values.random(count).astype(np.float32) for k in range(5)}
+    put("scalars", tfs.encode_examples(rows), schema={k: str(v.dtype) for k, v in rows.items()})
+    with contextlib.suppress(ImportError):
+        photos = [photo(seed) for seed in range(PICTURES)]
+        number = 24 * mib
+        made = {"image": [photos[i % PICTURES] for i in range(number)], "label": range(number)}
+        made["label"] = [i % 1000 for i in range(number)]
+        put("pictures", tfs.encode_examples(made), schema={"image": "bytes", "label": "int64"})
 
 
-def rates(seconds: dict[str, list[float]], nbytes: int) -> dict[str, float]:
-    return {name: nbytes / statistics.median(each) / 1e9 for name, each in seconds.items()}
-
-
-def child(root: Path, url: str) -> list[list[Any]]:
+def child(root: Path, part: str, *arguments: str) -> Rates:
     ran = subprocess.run(
-        [sys.executable, __file__, "--measure", url, *(["--ours"] if root == HERE else [])],
-        env={**os.environ, "PYTHONPATH": str(root)},
-        check=True,
+        [sys.executable, __file__, "--part", part, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
+        timeout=300,
     )
-    found: list[list[Any]] = json.loads(ran.stdout.splitlines()[-1])
+    if ran.returncode:
+        print(f"{part} {arguments}: {ran.stderr[-1500:]}", flush=True)
+        return {}
+    found: Rates = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 
-def write(url: str, nbytes: int, size: int, codec: str | None) -> None:
-    import tfio_store as tfs
+def on_cores(part: str, folder: str, endpoint: str, cores: int) -> None:
+    """In a process of its own."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    print(json.dumps(PARTS[part](Run(folder, endpoint, cores))))
 
-    record = os.urandom(size // 2) + bytes(size - size // 2)
-    with tfs.ShardedWriter(url, num_shards=4, compression=codec, level=1 if codec else None) as w:
-        w.write_batch([record] * (nbytes // (size + 16)))
+
+def doublings(most: int) -> list[int]:
+    return [*(1 << k for k in range(most.bit_length()) if 1 << k < most), most]
 
 
 def main() -> None:
-    from bench.compare import checkout
-    from bench.timing import machine, table
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", nargs="?", default="", help="a commit, or another built checkout")
-    parser.add_argument("--mib", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    parser.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        drain(options.measure)  # imports, and warms up
-        print(json.dumps(measured(options.measure, options.ours)))
+    parser.add_argument("--only", default=",".join(PARTS), help="some of these, by commas")
+    parser.add_argument("--cores", help="numbers of cores, by commas. Default: 1, 2, 4 … all")
+    parser.add_argument("--mib", type=int, default=512, help="data of each kind")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--part", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.part:
+        part, folder, endpoint, cores = given.part
+        on_cores(part, folder, endpoint, int(cores))
         return
-    roots = [HERE, *([checkout(options.base)] if options.base else [])]
-    rows, held = [], []
+    from bench.compare import checkout
+    from bench.fast_store import fast_store
+    from bench.timing import machine, table
+
+    roots = {"": HERE, **({" before": checkout(given.base)} if given.base else {})}
+    numbers = [int(number) for number in (given.cores or "").split(",") if number]
+    numbers = numbers or doublings(len(os.sched_getaffinity(0)))
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
-    for size_name, size in SIZES.items():
-        for codec_name, codec in CODECS.items():
-            with tempfile.TemporaryDirectory(dir=memory) as folder:
-                url = f"{folder}/train"
-                nbytes = options.mib << (20 if codec is None else 18)
-                write(url, nbytes, size, codec)
-                files = sorted(Path(folder).glob("train*"))
-                seconds: dict[str, list[float]] = {}
-                for _ in range(options.rounds):
-                    found = [each for root in roots for each in child(root, url)]
-                    for count in THREADS if codec is None else ():
-                        begin = time.perf_counter()
-                        preads(files, count)
-                        found.append([f"{count} pread", time.perf_counter() - begin])
-                    for name, took in found:
-                        seconds.setdefault(name, []).append(took)
-                rate = rates(seconds, nbytes)
-                if codec is None:
-                    gil = statistics.median(under_the_gil(url) for _ in range(options.rounds))
-                    held.append([size_name, f"{gil * GIB / nbytes:.3f}"])
-            for kind in ("threads", "readers", "readers before", "pread"):
-                cells = [rate.get(f"{count} {kind}") for count in THREADS]
-                if any(cells):
-                    name = f"{size_name}, {codec_name}, {kind}"
-                    before = (
-                        f"{rate['before']:.1f}" if kind == "threads" and "before" in rate else ""
-                    )
-                    rows.append([name, *(f"{cell or 0:.1f}" for cell in cells), before])
-    print(machine())
-    print(table("GB/s of records", ["", *map(str, THREADS), "before"], rows))
-    print(table("Seconds under the GIL for a GiB", ["raw records", "s"], held))
+    print(machine(), "load", *os.getloadavg(), flush=True)
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        write(folder, given.mib)
+        with fast_store(folder, processes=max(1, max(numbers) // 2)) as endpoint:
+            for part in given.only.split(","):
+                if importlib.util.find_spec(NEEDS.get(part, "tfio_store")) is None:
+                    print(f"without {part}: {NEEDS[part]} is not installed")
+                    continue
+                found: dict[str, dict[int, list[float]]] = {}
+                for _ in range(given.rounds):
+                    for cores in numbers if part != "gpu" else [max(numbers)]:
+                        for name, root in roots.items():
+                            rates = child(root, part, folder, endpoint, str(cores))
+                            for row, value in rates.items():
+                                by_cores = found.setdefault(row + name, {})
+                                by_cores.setdefault(cores, []).append(value)
+                rows = [
+                    [row, *(_cell(by_cores.get(cores)) for cores in numbers)]
+                    for row, by_cores in found.items()
+                ]
+                print(
+                    table(f"{part}: {UNITS[part]}", ["cores", *map(str, numbers)], rows), flush=True
+                )
+        if "local" in given.only:
+            held = [
+                [name, f"{statistics.median(gil(folder, name) for _ in range(given.rounds)):.3f}"]
+                for name in SIZES
+            ]
+            print(table("Seconds under the GIL for a GiB", ["raw records", "s"], held))
+
+
+def gil(folder: str, name: str) -> float:
+    nbytes = sum(path.stat().st_size for path in Path(folder, "bench").glob(f"{kind(name)}-*"))
+    return under_the_gil(f"{folder}/bench/{kind(name)}") * GIB / nbytes
+
+
+def _cell(values: list[float] | None) -> str:
+    return "" if not values else f"{statistics.median(values):.3g}"
 
 
 if __name__ == "__main__":

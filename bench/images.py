@@ -27,32 +27,12 @@ from typing import Any
 import numpy as np
 
 import tfio_store as tfs
+from bench.photos import photo
 from bench.timing import machine, table
 from bench.torch_loaders import processor_seconds
 
-SIZE, HEIGHT, WIDTH, BATCH = (224, 224), 375, 500, 32
+SIZE, BATCH = (224, 224), 32
 LOADERS = ("ours", "ours, threads", "Pillow", "torchvision.io", "webdataset")
-
-
-def photo(seed: int) -> bytes:
-    """A JPEG of quality 90."""
-    from PIL import Image
-
-    random = np.random.default_rng(seed)
-    down, across = np.fft.fftfreq(HEIGHT)[:, None], np.fft.rfftfreq(WIDTH)[None]
-    radius = np.hypot(down, across)
-    radius[0, 0] = 1
-    planes = []
-    for _ in range(3):
-        shape = (HEIGHT, across.shape[1])
-        noise = random.normal(size=shape) + 1j * random.normal(size=shape)
-        planes.append(np.fft.irfft2(noise / radius**1.1, s=(HEIGHT, WIDTH)))
-    values = np.stack(planes, -1)
-    values /= values.std()
-    pixels = np.clip(128 + 50 * values[..., :1] + 12 * values, 0, 255).astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "jpeg", quality=90)
-    return file.getvalue()
 
 
 def write(count: int, folder: Path) -> None:
