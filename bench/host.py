@@ -58,7 +58,7 @@ ROW = 170
 """Bytes of a record of 10 scalars."""
 BATCH, SIDE = 1024, 224
 PICTURES, PICTURES_A_CORE = 64, 768
-GPU_BATCH = 256
+GPU_BATCH, LOOP_STEPS = 256, 600
 
 Rates: TypeAlias = "dict[str, float]"
 """What is done in a second, by row."""
@@ -388,9 +388,9 @@ def loop(run: Run) -> Rates:
         one = next(iter(dataset))
         several: list[list[float]] = [[], [], []]
         for turn in range(9):  # the same, fed, fed: in turns
-            source = iter([one] * 2000) if turn % 3 == 0 else iter(dataset)
+            source = iter([one] * LOOP_STEPS) if turn % 3 == 0 else iter(dataset)
             several[turn % 3] += [
-                step(batch) for batch, _ in zip(source, range(2000), strict=False)
+                step(batch) for batch, _ in zip(source, range(LOOP_STEPS), strict=False)
             ]
             del source
         alone, fed = statistics.mean(several[0]), statistics.mean(several[1] + several[2])

@@ -59,19 +59,22 @@ _KEPT = 2 << 20
 """Bytes that a thread keeps for the next image. Of larger ones it keeps none."""
 
 
-def _compiled() -> tuple[Any, Any]:
-    """The compiled resizing, and what counts the scans of a JPEG. None where Pillow and Python do
-    it."""
+def _compiled() -> tuple[Any, Any, Any]:
+    """The compiled resizing, what counts the scans of a JPEG, and what finds its size. None where
+    Pillow, Python and libjpeg do it."""
     if os.environ.get("TFIO_STORE_CORE") == "pure":
-        return None, None
+        return None, None, None
     try:
-        from tfio_store.example._resize import count_scans, resize
+        from tfio_store.example._resize import count_scans, jpeg_size, resize
     except ImportError:
-        return None, None
-    return resize, count_scans
+        return None, None, None
+    return resize, count_scans, jpeg_size
 
 
-_resize, _count_scans = _compiled()
+_resize, _count_scans, _jpeg_size = _compiled()
+
+_GREY_OR_COLOR = (1, 3)
+"""Components of a JPEG that libjpeg makes pixels of. Of four it does not."""
 
 
 def decode(
@@ -381,10 +384,16 @@ class _How:
         return True
 
     def _of_jpeg(self, data: Any, out: Pixels | None) -> Pixels:
-        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+        # libjpeg's own header lets go of the GIL, which many threads then want again. It has the
+        # last word where it takes memory: for pixels that have no place yet.
+        size = None if out is None or _jpeg_size is None else _jpeg_size(data)
+        if size is not None and size[2] in _GREY_OR_COLOR:
+            height, width, _ = size
+        else:
+            height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+            if colors in ("CMYK", "YCCK"):
+                return self._by_pillow(data, "jpeg", out)
         self._check_size(height, width)
-        if colors in ("CMYK", "YCCK"):
-            return self._by_pillow(data, "jpeg", out)
         if out is None:
             found: Pixels = simplejpeg.decode_jpeg(data, _COLORSPACES[self.mode], fastdct=self.fast)
             return found
@@ -398,6 +407,8 @@ class _How:
             buffer=out if fits else _memory.of(height * width * _CHANNELS[self.mode]),
             fastdct=self.fast,
         )
+        if whole.shape[:2] != (height, width):
+            raise ValueError(f"is {whole.shape[:2]} pixels, where its header says {height, width}")
         if fits:
             return out
         if _resize and _resize(whole, out, self._box(height, width)):

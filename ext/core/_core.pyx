@@ -16,6 +16,7 @@ from inflate cimport (
     INFLATE_SPARE, INFLATE_WINDOW, INFLATE_ZLIB, inflate_begin, inflate_container, inflate_header, inflate_resume,
     inflate_run, inflate_status, inflater)
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 from posix.unistd cimport close
 from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_take

@@ -53,3 +53,40 @@ def count_scans(const uint8_t[::1] data):
         at += 1
         count += at[0] == 0xDA
     return count
+
+
+cdef const uint8_t *next_marker(const uint8_t *at, const uint8_t *end) noexcept:
+    """Where the byte of the next marker lies, as libjpeg looks for it; NULL if there is none."""
+    while True:
+        at = <const uint8_t *> memchr(at, 0xFF, <size_t> (end - at))
+        while at and at < end and at[0] == 0xFF:
+            at += 1
+        if not at or at == end:
+            return NULL
+        if at[0]:
+            return at
+        at += 1
+
+
+def jpeg_size(const uint8_t[::1] data):
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef uint8_t marker
+    cdef Py_ssize_t length
+    if data.shape[0] < 4 or data[0] != 0xFF or data[1] != 0xD8:
+        return None
+    at, end = &data[0] + 2, &data[0] + data.shape[0]
+    while at < end:
+        at = next_marker(at, end)
+        if not at or end - at < 9:
+            return None
+        marker = at[0]
+        if 0xD0 <= marker <= 0xD9 or marker == 0xDA or marker == 0x01:  # without a length, or too late
+            return None
+        length = at[1] << 8 | at[2]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame
+            return at[4] << 8 | at[5], at[6] << 8 | at[7], at[8]
+        if length < 2 or end - at - 1 < length:
+            return None
+        at += 1 + length
+    return None

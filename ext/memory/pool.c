@@ -33,7 +33,11 @@ static atomic_flag locked = ATOMIC_FLAG_INIT;
 static void *fresh(size_t size) {
     if (size < MAPPED) return malloc(size);
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE /* one page fault for 2 MiB, where the system has such pages */
+    (void)madvise(memory, size, MADV_HUGEPAGE);
+#endif
+    return memory;
 }
 
 static void drop(void *memory, size_t capacity) {

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 
-pytest.importorskip("simplejpeg", reason="simplejpeg is not installed")
+simplejpeg = pytest.importorskip("simplejpeg", reason="simplejpeg is not installed")
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
 from tfio_store import image  # noqa: E402
@@ -49,6 +49,35 @@ def test_jpeg_is_near_what_pillow_gives(stored: str) -> None:
         found = image.decode([data], size=size)[0]
         apart = np.abs(found.astype(int) - by_pillow(data, "RGB", size).astype(int))
         assert apart.mean() < 6
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    mode=st.sampled_from(["RGB", "L", "CMYK"]),
+    size=st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    changes=st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), max_size=4),
+    cut=st.integers(0, 900),
+)
+def test_the_size_by_our_header_is_libjpegs(
+    mode: str, size: tuple[int, int], changes: list[tuple[int, int]], cut: int
+) -> None:
+    """In what is whole, and in what is damaged so that libjpeg reads a header all the same."""
+    jpeg_size = pytest.importorskip("tfio_store.example._resize").jpeg_size
+    data = bytearray(encoded("jpeg", mode, size))
+    for at, value in changes:
+        data[at % len(data)] = value
+    data = data[: len(data) - cut if changes else len(data)]
+    found = jpeg_size(data)
+    try:
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(bytes(data))
+    except ValueError:
+        return
+    if not changes:
+        components = {"Gray": 1, "CMYK": 4, "YCCK": 4}.get(colors, 3)
+        assert found == (height, width, components)
+    elif found is not None and found[2] in (1, 3):
+        assert found[:2] == (height, width)
+        assert colors not in ("CMYK", "YCCK")
 
 
 @pytest.mark.parametrize("threads", [1, 3])

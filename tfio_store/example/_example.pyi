@@ -37,6 +37,13 @@ class Spans:
         map_field: int = 1,
     ) -> Spans:
         """``keys`` must differ. CorruptRecordError, with the record's offset."""
+    @staticmethod
+    def locate_all(
+        parts: list[tuple[BytesLike, _Int64Array, _Int64Array]], keys: list[bytes]
+    ) -> Spans | None:
+        """As `locate`, of records in several buffers, one behind the other: parts are buffers with
+        their offsets and lengths. Errors count the records of a part. None of the pure core: each
+        part is to be located by itself."""
     def __len__(self) -> int:
         """The number of records."""
     def counts(self, column: int, kind: int) -> _Int64Array:

@@ -18,3 +18,7 @@ def resize(
 
 def count_scans(data: BytesLike) -> int:
     """How often the marker of a scan (FF DA) stands in a JPEG."""
+
+def jpeg_size(data: BytesLike) -> tuple[int, int, int] | None:
+    """Height, width and number of components of a JPEG by its first frame's header, without letting
+    go of the GIL. None where that is not found at once: libjpeg is to be asked."""

@@ -28,6 +28,7 @@ __all__ = [
     "decode_fixed",
     "decode_nullable",
     "decode_steps",
+    "is_fixed",
     "keys_of",
     "masked",
     "most_room",
@@ -69,7 +70,7 @@ def decode_fixed(spans: Any, placed: Mapping[str, tuple[int, Feature]]) -> dict[
     """The columns of numbers of a fixed shape that every record must have, all by one call that
     leaves the GIL to other threads. Nothing where one of them is unusual: each is then to be
     decoded by itself, which tells what is wrong. ``placed``: the first key in ``spans``."""
-    some = {name: (at, feature) for name, (at, feature) in placed.items() if _is_fixed(feature)}
+    some = {name: (at, feature) for name, (at, feature) in placed.items() if is_fixed(feature)}
     if len(some) < 2:
         return {}
     features = [feature for _, feature in some.values()]
@@ -87,7 +88,8 @@ def decode_fixed(spans: Any, placed: Mapping[str, tuple[int, Feature]]) -> dict[
     return columns
 
 
-def _is_fixed(feature: Feature) -> bool:
+def is_fixed(feature: Feature) -> bool:
+    """Whether every record must have so many numbers of it."""
     varies = feature.ragged or feature.nullable or feature.raw or feature.width == 0
     return not varies and feature.default is None and feature.wire != "bytes"
 

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from tfio_store.dataset.source import is_one, of_source
 from tfio_store.example import decode_examples
-from tfio_store.example.codec import SchemaToRead
+from tfio_store.example.codec import SchemaToRead, decode_numbers
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
@@ -193,9 +193,11 @@ class LoaderContent:
         bytes. SchemaError counts the records of all parts."""
         if self.schema is None:
             return [record for part in parts for record in part]
-        firsts = accumulate(map(len, parts), initial=0)
-        decoded = [self._decoded(*pair) for pair in zip(parts, firsts, strict=False)]
-        columns = {name: _joined([part[name] for part in decoded]) for name in self.schema}
+        columns = None if self.images else decode_numbers(parts, self.schema)
+        if columns is None:
+            firsts = accumulate(map(len, parts), initial=0)
+            decoded = [self._decoded(*pair) for pair in zip(parts, firsts, strict=False)]
+            columns = {name: _joined([part[name] for part in decoded]) for name in self.schema}
         return self.shown(columns, threads, warn=warn)
 
     def _decoded(self, records: RecordBatch, first: int) -> Mapping[str, Any]:

@@ -34,14 +34,14 @@ from tfio_store.storage.read_ahead import Fetch, Means, Meter, Read, Worked, spl
 __all__ = ["BlockRun", "DecodedBlock", "Spans", "StreamPart"]
 
 _GROWTH = 4
-"""So many times as long as the first local span, for which somebody waits, the others may become: a
-thread then seldom asks for the GIL."""
+"""So many times as long as the first local span, for which somebody waits, the others may become,
+or for many threads half as many times as there are: each then seldom asks for the GIL."""
 
 _MOST_RAW = 16 << 20
 """Bytes that come of one request for compressed blocks: one thread decompresses them."""
 
-_PER_THREAD = 2
-"""So many spans or more of a shard for each thread, if they are not too small for that."""
+_PER_THREAD = 4
+"""So many spans or more for each thread, if they are not too small for that."""
 
 _BUDGETS = 8
 """So many spans or more fit into the budget."""
@@ -266,9 +266,10 @@ class Spans:
 
     def __init__(self, units: Units, how: Decoding, means: Means) -> None:
         self._units, self._dataset, self._how = units, units.dataset, how
-        self._shares = _PER_THREAD * (means.threads or cores())
-        self._most = means.budget // _BUDGETS
-        self._growth = 1
+        threads = means.threads or cores()
+        self._shares = _PER_THREAD * threads
+        self._most = means.budget // max(_BUDGETS, threads)
+        self._growth, self._most_growth = 1, max(_GROWTH, threads // 2)
         self._room = 0
         """Bytes of the run of blocks that is gathered."""
 
@@ -290,7 +291,7 @@ class Spans:
                 yield self._run(at - len(run), run)
                 run, wanted = [], 0
             if block is None:
-                yield from self._stream(at, shard, start)
+                yield from self._stream(at, shard, start, len(order) - at - 1)
             else:
                 if not run:
                     left = (len(order) - at) * (block.raw_stop - block.raw_start)
@@ -306,10 +307,11 @@ class Spans:
         if not isinstance(store, LocalStore):
             return store.range_bytes
         size = min(self._growth * store.range_bytes, self._most, left // self._shares)
-        self._growth = min(2 * self._growth, _GROWTH)
+        self._growth = min(2 * self._growth, self._most_growth)
         return max(size, store.range_bytes)
 
-    def _stream(self, position: int, index: int, start: int) -> Iterator[Fetch[Part]]:
+    def _stream(self, position: int, index: int, start: int, behind: int) -> Iterator[Fetch[Part]]:
+        """The ranges of a shard, which as many others follow as ``behind``."""
         store, path = self._dataset.open(index)
         shard = self._dataset.shard(index)
         stop = max(start, shard.nbytes)
@@ -319,7 +321,7 @@ class Spans:
         if table is not None:  # its blocks are checked from their first record on
             start = int(table.offsets[table.offsets.searchsorted(start, side="right") - 1])
         scanned = shard.compression in (None, "auto")
-        for begin, end in self._ranges(start, stop, table, store):
+        for begin, end in self._ranges(start, stop, behind * shard.nbytes, table, store):
             missing = shard.version.end is not None and begin >= shard.version.end
             ask, end = (begin, stop) if missing else (end, end)  # nothing is asked of missing bytes
             ends = begin == start, end == stop
@@ -330,10 +332,11 @@ class Spans:
                 return
 
     def _ranges(
-        self, start: int, stop: int, table: BlockTable | None, store: Store
+        self, start: int, stop: int, behind: int, table: BlockTable | None, store: Store
     ) -> Iterator[tuple[int, int]]:
-        """Consecutive ranges of a stream, which end where blocks do if there is a table."""
-        left = stop - start
+        """Consecutive ranges of a stream, which end where blocks do if there is a table.
+        ``behind``: about how many bytes others have that follow."""
+        left = stop - start + behind
         while start < stop:
             nbytes = self._next_size(store, left)
             end = min(start + nbytes, stop)

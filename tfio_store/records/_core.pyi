@@ -48,6 +48,9 @@ class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def joined(pieces: Iterable[BytesLike]) -> memoryview:
+    """The bytes of all pieces, end to end, in a `Buffer`. They are copied without the GIL."""
+
 def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
     """``head`` and ``body`` as one read-only run of bytes without copying ``body``, if it is the
     beginning of a `Buffer` with room in front of it; else None. Once for each Buffer."""

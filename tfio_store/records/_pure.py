@@ -31,6 +31,7 @@ from tfio_store.records._pure_batch import (
     crc32c_combine as crc32c_combine,
     crc_backend as crc_backend,
     frozen,
+    joined as joined,
     masked_crc32c as masked_crc32c,
     prepend as prepend,
     refuse_array,

@@ -127,6 +127,11 @@ class Buffer(bytearray):
         raise TypeError("a Buffer can't be pickled; pickle its bytes")
 
 
+def joined(pieces: Iterable[BytesLike]) -> memoryview:
+    """The bytes of all pieces, end to end."""
+    return memoryview(b"".join(pieces))
+
+
 def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
     return None  # nothing has room in front here
 

@@ -39,6 +39,7 @@ __all__ = [
     "find_record",
     "frame_of",
     "inflate_block",
+    "joined",
     "masked_crc32c",
     "prepend",
     "read_records",
@@ -69,6 +70,7 @@ crc32c_combine = core.crc32c_combine
 crc_backend = core.crc_backend
 find_record = core.find_record
 inflate_block = core.inflate_block
+joined = core.joined
 masked_crc32c = core.masked_crc32c
 prepend = core.prepend
 read_records = core.read_records

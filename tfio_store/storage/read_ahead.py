@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -219,6 +219,10 @@ _ALONE = 0.003
 a thread takes as long as to scan some hundred KiB of it: what is small is read sooner by one."""
 
 
+_PATIENCE = 0.001
+"""Seconds that a woken thread may take to begin."""
+
+
 class _Begun(NamedTuple):
     """A range that was begun, or is left to whoever waits for it: then it has no ``answer`` yet.
     ``request`` brings its bytes, if they come from afar; ``work`` can be done by the waiting."""
@@ -229,13 +233,21 @@ class _Begun(NamedTuple):
     request: Future[BytesLike] | None = None
     work: Callable[[], Worked | None] | None = None
 
+    def _begins(self) -> bool:
+        """Whether a thread works on it, or does soon. Who waits would else do so, and begin nothing
+        for the others meanwhile."""
+        assert self.answer is not None
+        if self.request is None and not self.answer.running() and cores() > 2:
+            wait([self.answer], _PATIENCE)
+        return not self.answer.cancel()
+
     def result(self) -> tuple[Any, float]:
         """The answer, and when its bytes were there."""
         if self.request is not None:
             with suppress(Exception):  # the work meets it again
                 self.request.result()
         came = monotonic()
-        if self.answer is None or (self.work is not None and self.answer.cancel()):
+        if self.answer is None or (self.work is not None and not self._begins()):
             assert self.work is not None
             return self.work(), came
         answer = self.answer.result()

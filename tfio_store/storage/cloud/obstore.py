@@ -20,7 +20,7 @@ from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.records.framing import Buffer
+from tfio_store.records.framing import joined
 from tfio_store.storage.answers import StatusError, beginning, message_in
 from tfio_store.storage.cloud.azure import AzureStore
 from tfio_store.storage.cloud.blocking import Wanted, asked, inside, rest
@@ -124,6 +124,12 @@ UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
 
 UNKNOWN: Any = object()
 
+_PIECE = 256 << 10
+"""Bytes of an answer that obstore gives at a time, at least."""
+
+_PROBATION = 8
+"""So many answers of a bucket must have the length that they announce before it is trusted to."""
+
 _used_by: Owner | None = None
 """The process that used obstore first: its forked children inherit a runtime without threads."""
 
@@ -159,8 +165,8 @@ class ObstoreReads(BucketStore):
         super().__init__(*arguments, **more)
         self._natives: dict[str, Any] = {}
         """obstore's store of each bucket; None for a bucket that is read through fsspec."""
-        self._proven: set[str] = set()
-        """Buckets of which obstore has read something."""
+        self._proven: dict[str, int] = {}
+        """How many ranges of each bucket obstore has read, as far as that matters."""
         self._once_refused: set[str] = set()
         """Buckets in which fsspec got what obstore was refused."""
         self._unfit: dict[str, str] = {}
@@ -208,7 +214,8 @@ class ObstoreReads(BucketStore):
             if native is None:
                 return None
             try:
-                return self._fetch((native, place[1]), path, (at, end), version)
+                trusted = self._proven.get(place[0], 0) == _PROBATION
+                return self._fetch((native, place[1]), path, (at, end), version, trusted)
             except FileNotFoundError as missing:
                 if self.same_interface or place[0] in self._proven:
                     raise
@@ -232,7 +239,8 @@ class ObstoreReads(BucketStore):
                 return data
             if found is None:
                 return self._read_by_fsspec(path, start, stop, version)
-            self._proven.add(place[0])
+            if (count := self._proven.get(place[0], 0)) < _PROBATION:
+                self._proven[place[0]] = count + 1
             self._pace.here.answered = True
             piece, size = found
             pieces.append(piece)
@@ -243,7 +251,12 @@ class ObstoreReads(BucketStore):
         return self._wait(path, self._read(path, start, stop, version))
 
     def _fetch(
-        self, place: tuple[Any, str], path: str, span: tuple[int, int], version: Version
+        self,
+        place: tuple[Any, str],
+        path: str,
+        span: tuple[int, int],
+        version: Version,
+        trusted: bool,
     ) -> tuple[memoryview, int]:
         """A range of an object, and the object's size."""
         import obstore
@@ -252,7 +265,7 @@ class ObstoreReads(BucketStore):
         try:
             with inside():
                 answer = obstore.get(*place, options=options)
-                data = _body(answer)
+                data = _body(answer, trusted)
         except RuntimeError:
             raise  # the interpreter is on its way out
         except Exception as fault:
@@ -308,24 +321,21 @@ class ObstoreReads(BucketStore):
             self._once_refused.add(bucket)
 
 
-def _body(answer: Any) -> memoryview:
-    """The bytes of the range that was announced, and at most as many again: a harmful server may
-    send for ever."""
+def _body(answer: Any, trusted: bool) -> memoryview:
+    """The bytes of the range that was announced. obstore copies a stream's pieces under Python's
+    lock, and a whole body not at all; but it reads as much of that as is sent, and a harmful server
+    may send for ever. So only of servers that are ``trusted`` the body is taken whole."""
+    if trusted:
+        return memoryview(answer.bytes())
     start, stop = answer.range
-    pieces = iter(answer.stream(min_chunk_size=max(stop - start, 1)))
-    data = next(pieces, b"")
-    if next(pieces, None) is not None:
-        raise ValueError(f"{WRONG_RANGE[0]}: answered more than the {stop - start} bytes announced")
-    return memoryview(data)
-
-
-def joined(pieces: list[memoryview]) -> memoryview:
-    """One buffer of all pieces."""
-    view, at = memoryview(Buffer(sum(map(len, pieces)))), 0
-    for piece in pieces:
-        view[at : at + len(piece)] = piece
-        at += len(piece)
-    return view
+    left, pieces = stop - start, list[bytes]()
+    for piece in answer.stream(min_chunk_size=_PIECE):
+        left -= len(piece)
+        if left < 0:
+            words = f"answered more than the {stop - start} bytes announced"
+            raise ValueError(f"{WRONG_RANGE[0]}: {words}")
+        pieces.append(piece)
+    return memoryview(pieces[0]) if len(pieces) == 1 else joined(pieces)
 
 
 class ObstoreS3Store(ObstoreReads, S3Store):
