@@ -27,7 +27,7 @@ from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.read.marks import AnyMark
 from tfio_store.read.traversal import traversal_of
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage.cores import cores, workers
+from tfio_store.storage.cores import begins, cores, workers
 from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.threads import Owner
 
@@ -130,7 +130,7 @@ class _Load:
         assert self._decoding is not None
         process, future = self._decoding
         # no thread works on it in a forked child, and in its parent none may have begun
-        if process != os.getpid() or future.cancel():
+        if process != os.getpid() or not begins(future):
             return _made(self._content, self._parts, self._threads)
         found: _Made = future.result()
         return found

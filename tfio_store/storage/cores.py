@@ -1,14 +1,20 @@
-"""`cores`: how many cores this process may use, and `workers`, the threads that use them."""
+"""`cores`: how many cores this process may use; `workers`, the threads that use them; and `begins`,
+for who waits for these."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from pathlib import Path
+from typing import Any
 
 from tfio_store.storage.threads import PerProcess, Threads, pool
 
-__all__ = ["cores", "workers"]
+__all__ = ["begins", "cores", "workers"]
+
+_PATIENCE = 0.001
+"""Seconds that a woken thread may take to begin."""
 
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
@@ -25,6 +31,15 @@ def workers(threads: int | None = None) -> Threads:
     of the `cores`, or more where ``threads`` are."""
     count = max(cores(), threads or 0)
     return pool(f"work-{count}", count)
+
+
+def begins(work: Future[Any]) -> bool:
+    """Whether a worker works on this, or does soon. Else it is cancelled, for the caller to do: no
+    reader waits for what others have begun. But who does a part of the work by himself begins no
+    other parts meanwhile. Of two cores he is one; of many, all others wait for him."""
+    if not work.running() and cores() > 2:
+        wait([work], _PATIENCE)
+    return not work.cancel()
 
 
 def count_cores(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:

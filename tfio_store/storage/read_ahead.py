@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason, TruncatedRecordError
 from tfio_store.storage import Store, Version
-from tfio_store.storage.cores import cores, workers
+from tfio_store.storage.cores import begins, cores, workers
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.threads import Owner, then
 
@@ -219,10 +219,6 @@ _ALONE = 0.003
 a thread takes as long as to scan some hundred KiB of it: what is small is read sooner by one."""
 
 
-_PATIENCE = 0.001
-"""Seconds that a woken thread may take to begin."""
-
-
 class _Begun(NamedTuple):
     """A range that was begun, or is left to whoever waits for it: then it has no ``answer`` yet.
     ``request`` brings its bytes, if they come from afar; ``work`` can be done by the waiting."""
@@ -233,21 +229,13 @@ class _Begun(NamedTuple):
     request: Future[BytesLike] | None = None
     work: Callable[[], Worked | None] | None = None
 
-    def _begins(self) -> bool:
-        """Whether a thread works on it, or does soon. Who waits would else do so, and begin nothing
-        for the others meanwhile."""
-        assert self.answer is not None
-        if self.request is None and not self.answer.running() and cores() > 2:
-            wait([self.answer], _PATIENCE)
-        return not self.answer.cancel()
-
     def result(self) -> tuple[Any, float]:
         """The answer, and when its bytes were there."""
         if self.request is not None:
             with suppress(Exception):  # the work meets it again
                 self.request.result()
         came = monotonic()
-        if self.answer is None or (self.work is not None and not self._begins()):
+        if self.answer is None or (self.work is not None and not begins(self.answer)):
             assert self.work is not None
             return self.work(), came
         answer = self.answer.result()
