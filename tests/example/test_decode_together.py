@@ -71,3 +71,41 @@ def test_a_number_that_does_not_fit_is_named(x: int) -> None:
     with pytest.raises(tfs.SchemaError) as caught:
         tfs.decode_examples(records, schema)
     assert (caught.value.feature, caught.value.record) == ("x", 1)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.lists(st.dictionaries(st.sampled_from("abcdei"), values, max_size=6), max_size=3),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sets(st.sampled_from("abcdei"), min_size=1),
+)
+def test_several_batches_are_one(parts: list[list[dict[str, Any]]], names: set[str]) -> None:
+    """As decoded each by itself; or not at all, where a record is unusual."""
+    schema = tfs.Schema({name: KINDS[name] for name in sorted(names)})
+    batches = [tfs.RecordBatch.from_records(map(tfs.encode_example, rows)) for rows in parts]
+    found = codec.decode_numbers(batches, schema)
+    together = outcome([record for batch in batches for record in batch], schema)  # type: ignore[arg-type]
+    if found is None:
+        return
+    assert {name: (column.dtype, column.tolist()) for name, column in found.items()} == together
+
+
+def test_sound_batches_of_numbers_are_decoded_at_once() -> None:
+    if codec._example.__name__.endswith("pure"):
+        pytest.skip("the pure core decodes each by itself")
+    schema = tfs.Schema({"a": "int64", "b": ("float32", (2,))})
+    rows = [{"a": i, "b": [i, -i]} for i in range(7)]
+    records = [tfs.encode_example(row) for row in rows]
+    batches = [
+        tfs.RecordBatch.from_records(records[at:end]) for at, end in ((0, 3), (3, 3), (3, 7))
+    ]
+    found = codec.decode_numbers(batches, schema)
+    assert found is not None
+    assert found["a"].tolist() == list(range(7))
+    assert found["b"].tolist() == [[i, -i] for i in range(7)]
+    for feature in ("bytes", ("int64", (None,)), tfs.Feature("int64", default=1)):
+        assert codec.decode_numbers(batches, tfs.Schema({"a": "int64", "b": feature})) is None
+    assert codec.decode_numbers([*batches, tfs.RecordBatch.from_records([b"\xff"])], schema) is None

@@ -388,6 +388,15 @@ def test_decoder_fed_from_buffers(core, size, monkeypatch):
         assert [record for batch in batches for record in batch] == records
 
 
+@both_cores
+def test_pieces_are_joined(core):
+    pieces = [b"ab", memoryview(b"cde"), b"", bytearray(100_000)]
+    assert bytes(core.joined(iter(pieces))) == b"abcde" + bytes(100_000)
+    assert bytes(core.joined([])) == b""
+    with pytest.raises(TypeError):
+        core.joined(["text"])
+
+
 def test_prepend():
     core = pytest.importorskip("tfio_store.records._core")
     buffer = core.Buffer(1 << 20)

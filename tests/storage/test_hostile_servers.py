@@ -79,6 +79,34 @@ def test_no_more_is_read_of_a_bucket_than_was_asked_for(
     assert sum(kind.sent) < 32 << 20  # type: ignore[attr-defined]
 
 
+class Turncoat(Handler):
+    """Answers ranges honestly ``good`` times, and then with more than it announces."""
+
+    good: ClassVar[int] = 0
+    more: ClassVar[int] = 1000
+    asked: ClassVar[list[str]] = []
+
+    def answer(self, *, head: bool) -> None:
+        self.asked.append(self.headers.get("Range", ""))
+        long = len(self.asked) > self.good
+        body = bytes(900 + self.more * long)
+        self.send(206, body, {"Content-Range": "bytes 100-999/1000"}, head=head)
+
+
+@pytest.mark.parametrize("good", [0, 3, 20])
+def test_who_kept_his_word_is_checked_on(good: int) -> None:
+    """obstore gives bodies whole once a bucket has proven itself: longer ones are still refused."""
+    pytest.importorskip("obstore")
+    kind = type("Sends", (Turncoat,), {"good": good, "asked": []})
+    with web_server(kind) as web:
+        options = {"endpoint_url": web.endpoint, "key": "k", "secret": "s"}
+        store, path = open_store("s3://bucket/x", options, retry=ONCE, backend="obstore")
+        for _ in range(good):
+            assert bytes(store.read(path, 100, 1000).result()) == bytes(900)
+        with pytest.raises(OSError, match=r"answered|more"):
+            store.read(path, 100, 1000).result()
+
+
 def test_a_look_at_a_server_without_head_and_ranges() -> None:
     class NoHead(Telling):
         def answer(self, *, head: bool) -> None:

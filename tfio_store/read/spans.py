@@ -34,8 +34,8 @@ from tfio_store.storage.read_ahead import Fetch, Means, Meter, Read, Worked, spl
 __all__ = ["BlockRun", "DecodedBlock", "Spans", "StreamPart"]
 
 _GROWTH = 4
-"""So many times as long as the first local span, for which somebody waits, the others may become,
-or for many threads half as many times as there are: each then seldom asks for the GIL."""
+"""So many times as long as the first local span, for which somebody waits, the others may become: a
+thread then seldom asks for the GIL."""
 
 _MOST_RAW = 16 << 20
 """Bytes that come of one request for compressed blocks: one thread decompresses them."""
@@ -266,10 +266,9 @@ class Spans:
 
     def __init__(self, units: Units, how: Decoding, means: Means) -> None:
         self._units, self._dataset, self._how = units, units.dataset, how
-        threads = means.threads or cores()
-        self._shares = _PER_THREAD * threads
-        self._most = means.budget // max(_BUDGETS, threads)
-        self._growth, self._most_growth = 1, max(_GROWTH, threads // 2)
+        self._shares = _PER_THREAD * (means.threads or cores())
+        self._most = means.budget // _BUDGETS
+        self._growth = 1
         self._room = 0
         """Bytes of the run of blocks that is gathered."""
 
@@ -307,7 +306,7 @@ class Spans:
         if not isinstance(store, LocalStore):
             return store.range_bytes
         size = min(self._growth * store.range_bytes, self._most, left // self._shares)
-        self._growth = min(2 * self._growth, self._most_growth)
+        self._growth = min(2 * self._growth, _GROWTH)
         return max(size, store.range_bytes)
 
     def _stream(self, position: int, index: int, start: int, behind: int) -> Iterator[Fetch[Part]]:
