@@ -94,10 +94,10 @@ def test_several_batches_are_one(parts: list[list[dict[str, Any]]], names: set[s
 
 
 def test_sound_batches_of_numbers_are_decoded_at_once() -> None:
-    if codec._example.__name__.endswith("pure"):
+    if tfs.backend().core == "pure":
         pytest.skip("the pure core decodes each by itself")
     schema = tfs.Schema({"a": "int64", "b": ("float32", (2,))})
-    rows = [{"a": i, "b": [i, -i]} for i in range(7)]
+    rows = [{"a": i, "b": [float(i), -i / 2]} for i in range(7)]
     records = [tfs.encode_example(row) for row in rows]
     batches = [
         tfs.RecordBatch.from_records(records[at:end]) for at, end in ((0, 3), (3, 3), (3, 7))
@@ -105,7 +105,7 @@ def test_sound_batches_of_numbers_are_decoded_at_once() -> None:
     found = codec.decode_numbers(batches, schema)
     assert found is not None
     assert found["a"].tolist() == list(range(7))
-    assert found["b"].tolist() == [[i, -i] for i in range(7)]
+    assert found["b"].tolist() == [[i, -i / 2] for i in range(7)]
     for feature in ("bytes", ("int64", (None,)), tfs.Feature("int64", default=1)):
         assert codec.decode_numbers(batches, tfs.Schema({"a": "int64", "b": feature})) is None
     assert codec.decode_numbers([*batches, tfs.RecordBatch.from_records([b"\xff"])], schema) is None
