@@ -267,8 +267,12 @@ def then(executor: Threads, first: Future[Any], work: Callable[[], T]) -> Future
     """What the executor makes of ``work``, which it begins when ``first`` is done. To cancel it
     does not cancel ``first``."""
     changed: Future[T] = Future()
+    # a future keeps its callbacks, and work its future: a circle with all that was read
+    works = [work]
+    del work
 
     def run() -> None:
+        work = works.pop()
         if not changed.set_running_or_notify_cancel():
             return
         try:
