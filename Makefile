@@ -210,6 +210,9 @@ test-matrix: .venv-wheels/.ready ## each Python (pyenv), TensorFlow old and new,
 walks: $(VENV)/.dev ## how many files and functions a call passes through, on S3
 	$(BIN)/python -m scripts.walks
 
+sizes: ## how large each part of the repository is, beside its limit
+	@$(PYTHON) scripts/sizes.py
+
 public-surface: ## write every public name and its signature into tests/public_surface.txt, which a test compares
 	@$(PYTHON) -m scripts.public_surface
 
