@@ -142,7 +142,7 @@ ASAN_SECONDS ?= 120
 
 test-filesystem-asan: $(VENV)/.bench ## the filesystem suite and the stress run in TensorFlow, the extensions under ASan
 	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" -k "memory or s3" tests/tf/test_filesystem.py tests/tf/test_filesystem_folders.py
-	scripts/asan.sh -m bench.filesystem_stress --seconds $(ASAN_SECONDS)
+	scripts/asan.sh -m tests.tf.programs.filesystem_stress --seconds $(ASAN_SECONDS)
 
 test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions under ASan
 	rm -rf build/asan/strings && mkdir -p build/asan/strings
@@ -287,7 +287,7 @@ soak: $(VENV)/.dev ## open and drop datasets for 20 minutes; fails if memory, th
 	$(BIN)/python -m tests.tf.programs.soak --minutes 20 --cycles 1000
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
-	$(BIN)/python -m bench.filesystem_stress
+	$(BIN)/python -m tests.tf.programs.filesystem_stress
 
 ##@ Measure, beside peers
 
@@ -335,7 +335,7 @@ bench-requests: $(VENV)/.bench ## what opening a dataset in a bucket asks of it,
 	$(BIN)/python -m bench.requests
 
 sim-fleet: $(VENV)/.bench ## 1 to 4,096 hosts on a million shards: our policies, a store with limits, and a clock that nobody waits for
-	$(BIN)/python -m bench.fleet
+	$(BIN)/python -m tests.fleet
 
 BASE ?=
 

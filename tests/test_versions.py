@@ -63,18 +63,6 @@ def test_the_readme_names_every_extra_for_users() -> None:
     assert named >= FRAMEWORKS | EXTRAS
 
 
-def test_the_page_of_wheels_has_each_python_and_nothing_but_what_works() -> None:
-    page = (ROOT / "docs/wheels.md").read_text(encoding="utf-8")
-    missing = re.findall(r"^Not run yet: Python (.+)\.$", page, re.MULTILINE)
-    _, *lines = table("docs/wheels.md")
-    works = [line[0] for line in lines if line[1].startswith("manylinux2014_x86_64")]
-    told = works + [name for names in missing for name in names.split(", ")]
-    assert sorted(told) == sorted(PYTHONS)
-    for line in lines:
-        assert "no compiler" not in line[1] or "pure core" in line[-1], line
-        assert "manylinux2014_x86_64" not in line[1] or "compiled core" in line[-1], line
-
-
 def test_the_page_of_versions_has_each_row_and_names_each_failure() -> None:
     page = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
     missing = re.findall(r"^Not run yet: (.+)\.$", page, re.MULTILINE)

@@ -12,10 +12,11 @@ from scripts.wheels.arm import arm_python, try_on_arm
 from scripts.wheels.build import ROOT, build_sdist, build_wheel
 from scripts.wheels.check import check_wheel
 from scripts.wheels.elsewhere import elsewhere
-from scripts.wheels.page import HEAD, write_page
 from scripts.wheels.pythons import VERSIONS, found_pythons
 from scripts.wheels.target import TARGETS, Target
 from scripts.wheels.trial import try_wheel, try_without_compiler
+
+HEAD = "| Python | platform | MB | extensions, MB | glibc | here |\n|-|-|-:|-:|-|-|"
 
 
 def one_line(
@@ -54,7 +55,6 @@ def main() -> None:
     parser.add_argument("--python", action="append", help="a version; default: all that are found")
     parser.add_argument("--here", action="store_true", help="only for this platform")
     parser.add_argument("--tests", nargs="*", default=[], help="run with the installed wheel")
-    parser.add_argument("--report", type=Path, help="write the table into this page")
     given = parser.parse_args()
     found = found_pythons(given.python or VERSIONS)
     wanted = given.python or list(found)
@@ -65,13 +65,8 @@ def main() -> None:
     given.to.mkdir(parents=True)
     sdist = build_sdist(given.to)
     print(HEAD, flush=True)
-    told = []
     for line in lines(sdist, {version: found[version] for version in wanted}, given):
         print(line, flush=True)
-        told.append(line)
-    if given.report:
-        built = sdist.name.removesuffix(".tar.gz").partition("-")[2]
-        write_page(told, built, [each for each in VERSIONS if each not in wanted], given.report)
 
 
 if __name__ == "__main__":

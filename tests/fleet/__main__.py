@@ -1,4 +1,4 @@
-"""``make sim-fleet``: 1 to 4,096 hosts on one dataset of a million shards, by a model.
+"""``make long ONLY=fleet``: 1 to 4,096 hosts on one dataset of a million shards, by a model.
 
 The hosts run the library's own code: opening, sharing out, reading ahead, retries. Only the store,
 the network and the clock are modelled. Each host reads a part of its share of an epoch: what an
@@ -22,9 +22,9 @@ import tfio_store.dataset.pages as pages
 import tfio_store.dataset.resolver as resolver
 import tfio_store.storage.read_ahead as read_ahead
 import tfio_store.storage.retry as retry
-from bench.fleet.clock import Clock
-from bench.fleet.store import READS, Bucket, HostStore, Service, early, reached
 from bench.timing import machine, table
+from tests.fleet.clock import Clock
+from tests.fleet.store import READS, Bucket, HostStore, Service, early, reached
 from tfio_store.storage.pace import Pace
 
 URL = "s3://bucket/ds/train"

@@ -1,4 +1,4 @@
-"""``make stress-filesystem``: 32 threads in TensorFlow read and write S3 while requests fail.
+"""``make long ONLY=stress``: 32 threads in TensorFlow read and write S3 while requests fail.
 
 Behind a proxy that answers 1 request in 20 each with 503, a reset and a cut body, threads read
 records, whole files and pieces of files, write, append, rename, list and delete, for two minutes;
@@ -22,6 +22,7 @@ from typing import Any
 from tests.servers.ceph import KEY, SECRET, ceph, installed
 from tests.servers.moto import moto
 from tests.servers.shaping_proxy import shaped
+from tests.support.evidence import keep
 
 THREADS = 32
 SHARED_FILES = 4
@@ -174,6 +175,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--backend", default="fsspec")
     parser.add_argument("--fault-rate", type=float, default=0.05)
+    parser.add_argument("--keep", action="store_true", help="write the row of docs/evidence.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -186,13 +188,17 @@ def main() -> None:
     with server() as endpoint:
         s3fs.S3FileSystem(endpoint_url=endpoint, key=KEY, secret=SECRET).mkdir("bench")
         with shaped(endpoint, ttfb_ms=2, p_503=rate, p_reset=rate, p_truncate=rate) as proxy:
-            command = [sys.executable, "-m", "bench.filesystem_stress", *sys.argv[1:]]
+            command = [sys.executable, "-m", "tests.tf.programs.filesystem_stress", *sys.argv[1:]]
             env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
             done = subprocess.run(
                 [*command, "--worker", proxy.endpoint], env=env, timeout=args.seconds + PATIENCE_S
             )
-            print("faults:", proxy.counts())
-    print("exit status:", done.returncode)
+            faults = proxy.counts()
+    print("faults:", faults, "exit status:", done.returncode)
+    if args.keep:
+        ran = f"{args.threads} threads in TensorFlow, {sum(faults.values()):,} faults"
+        found = f"exit status {done.returncode}" if done.returncode else "nothing"
+        keep("filesystem under stress", args.seconds, ran, found)
     sys.exit(done.returncode)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bench.fleet.clock import Answer, Clock
+from tests.fleet.clock import Answer, Clock
 from tests.support.framed import framed
 from tests.support.million import BLOCKS, LIST, many
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
