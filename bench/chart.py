@@ -1,4 +1,4 @@
-"""``make chart``: how many times as fast as peers, drawn from the tables of docs/benchmarks.md.
+"""How many times as fast as peers, drawn from docs/benchmarks.md: `make generate ONLY=chart`.
 
 The tables are the only place of the figures, so the chart says nothing else. A name, a section of
 the page, a row and a column tell where each is; a ratio of two rows where no column holds it.

@@ -1,4 +1,6 @@
-"""``make public-surface``: every public name with its signature, in `tests/public_surface.txt`.
+"""Every public name with its signature, in `tests/public_surface.txt`.
+
+`make generate ONLY=surface` writes it.
 
 The package is read and not run, so that doors of packages which are not installed are read too.
 Public is what a door lists in ``__all__``. A class is written with its constructor, its public
@@ -30,8 +32,8 @@ WIDTH = 100
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 HEAD = """\
-# Every public name of tfio_store, and how it is called. `make public-surface` writes this file, and
-# a test compares it with the code: docs/policy.md says which changes are allowed when.
+# Every public name of tfio_store, and how it is called. `make generate ONLY=surface` writes it,
+# and a test compares it with the code: docs/policy.md says which changes are allowed when.
 """
 
 

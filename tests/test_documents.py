@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import html
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,22 @@ def test_questions_are_answered_by_sections_that_are_there() -> None:
             assert not anchor or anchor in slugs, f"{page} has no section {anchor}"
 
 
+def test_each_command_of_make_is_there() -> None:
+    """In pages, workflows and texts of programs, by make's own list of its targets."""
+    command = ["make", "--no-print-directory", "-pnRr", "help"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    targets = set(re.findall(r"^([a-z0-9-]+):", listed, re.MULTILINE))
+    places = ("*.md", "docs/**/*.md", ".github/**/*", ".ci/run", "scripts/**/*.py", "bench/*.py")
+    files = sorted({file for place in places for file in ROOT.glob(place) if file.is_file()})
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        named = re.findall(r"(?:`|run: |^)make ([a-z][a-z0-9-]*[a-z0-9])\b", text, re.MULTILINE)
+        named += re.findall(r"`make ([a-z]+ ONLY=[a-z-]+)`", text)
+        for name in named:
+            target = re.sub(r"^(long|bench|generate) ONLY=", r"\1-", name).split()[0]
+            assert target in targets, f"{file.relative_to(ROOT)}: make {name}"
+
+
 LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 
@@ -139,11 +156,13 @@ def test_the_reference_names_all_of_an_integration(door: str) -> None:
 
 
 def test_the_chart_shows_the_figures_of_the_page() -> None:
-    """`make chart` draws it."""
+    """`make generate ONLY=chart` draws it."""
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     drawn = html.unescape((ROOT / "docs/_static/speed.svg").read_text(encoding="utf-8"))
     for bar in BARS:
-        assert f">{told(bar, times(bar, page))}</text>" in drawn, f"{bar.name}: run `make chart`"
+        assert f">{told(bar, times(bar, page))}</text>" in drawn, (
+            f"{bar.name}: run `make generate ONLY=chart`"
+        )
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"

@@ -23,8 +23,8 @@ without `s3://`.
 A row without TensorFlow runs the tests of
 {rooms}.
 A row with TensorFlow runs the tests of what hangs on its version: the ops, the filesystem, saved
-datasets and states. All other tests, the long ones too, are left to `make test-all` and
-`make test-tf216-all`. Tests that are skipped need what the environment does not have.
+datasets and states. All other tests, the long ones too, are left to `make
+test-all`. Tests that are skipped need what the environment does not have.
 
 tfio_store {version}. {machine}. Other work ran beside it, so the seconds say little.
 

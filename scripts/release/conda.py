@@ -1,4 +1,4 @@
-"""``make conda``: builds the recipe with rattler-build, and runs its tests in conda's environment.
+"""Builds the recipe with rattler-build, and runs its tests in conda's environment.
 
     this Python and PyPI's packages, as a channel ─ the recipe's package ─ its tests
 

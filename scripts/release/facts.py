@@ -73,7 +73,7 @@ def repository(root: Path, tag: str) -> str:
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     urls = re.search(r"^\[project\.urls\]\n((?:.+\n)+)", text, re.MULTILINE)
     if urls is None:
-        missing = "no address yet: `make repository-url URL=https://…` writes it into all files"
+        missing = "no address yet: `python -m scripts.release.repository https://…` writes it"
         if tag:
             raise CheckError(missing)
         return f"BY HAND: {missing}"
@@ -95,7 +95,9 @@ def licences(root: Path) -> str:
     for package, entry in entries.items():
         digest = hashlib.sha256((root / VENDOR / entry["file"]).read_bytes()).hexdigest()
         if digest != entry["sha256"]:
-            raise CheckError(f"{entry['file']} is not what was fetched of {package}: `make vendor`")
+            raise CheckError(
+                f"{entry['file']} is not what was fetched of {package}: `make generate ONLY=vendor`"
+            )
         text = (root / VENDOR / entry["licence"]).read_text(encoding="utf-8")
         kind = licence_of(text)
         if kind not in expression:

@@ -1,4 +1,4 @@
-"""``make repository-url URL=https://…``: writes where the project lives into the files that say so.
+"""``python -m scripts.release.repository https://…``: writes where the project lives.
 
 The project has no address before it lies somewhere in public. Whoever puts it there runs this once.
 """

@@ -1,4 +1,4 @@
-"""``make test-roots``: the wheels on other Linuxes, each a root of its own, as a newcomer has them.
+"""The wheels on other Linuxes, each a root of its own, as a newcomer has them.
 
     a root with a Python ─ the wheel for it, in an empty environment ─ README's example, the command
 
