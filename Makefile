@@ -209,18 +209,19 @@ sizes: ## how large each part of the repository is, beside its limit
 
 # A commit to compare with; empty for the last release.
 BASE ?=
-BENCHES := core example tables convert count start writer reader random requests reader-memory tfdata \
-	shuffle-memory training training-s3 cliffs
-BENCHES_ENGINES := dropin torch-loaders torch-start grain packing images robots engines
+BENCHES := core s3
+BENCHES_ENGINES := dropin torch grain packing
 
-bench: $(addprefix bench-,$(or $(ONLY),$(BENCHES) $(BENCHES_ENGINES) tfdata-s3 filesystem)) ## every table of docs/benchmarks.md, beside peers; ONLY=reader
+bench: $(addprefix bench-,$(or $(ONLY),$(BENCHES) $(BENCHES_ENGINES) engines tfdata-s3 host)) ## every table of docs/benchmarks.md, beside peers; ONLY=torch
 
 $(addprefix bench-,$(BENCHES)): bench-%: $(VENV)/.bench
-	$(BIN)/python -m bench.$(subst -,_,$*) $(ARGUMENTS)
+	$(BIN)/python -m bench.$* $(ARGUMENTS)
 $(addprefix bench-,$(BENCHES_ENGINES)): bench-%: .venv-engines/.peers
-	$(ENGINES) -m bench.$(subst -,_,$*) $(ARGUMENTS)
-bench-tfdata-s3 bench-filesystem: bench-%: $(VENV)/.bench .venv-tf216/.peer
-	$(BIN)/python -m bench.$(subst -,_,$*) --peer-python $(TF216) $(ARGUMENTS)
+	$(ENGINES) -m bench.$* $(ARGUMENTS)
+bench-engines: .venv-engines/.ready
+	@set -e; for engine in beam ray spark; do $(ENGINES) -m bench.engines_$$engine; done
+bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer
+	$(BIN)/python -m bench.tfdata_s3 --peer-python $(TF216) $(ARGUMENTS)
 
 bench-compare: $(VENV)/.bench ## this tree beside BASE, another commit of it, which is built; ONLY=reader
 	$(BIN)/python -m bench.compare $(BASE) $(addprefix --only ,$(ONLY)) $(ARGUMENTS)

@@ -1,4 +1,4 @@
-"""``make bench-requests``: what opening a dataset in a bucket asks of it, and the first records.
+"""What opening a dataset in a bucket asks of it, and the first records.
 
 The requests are those that arrive at `bench.fast_store`, which writes down each one.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 
 import tfio_store as tfs
 from bench.fast_store import fast_store, options
-from bench.timing import table
 
 SETTLED_S = 0.15
 """A request that nobody waits for has arrived so many seconds later."""
@@ -100,26 +98,3 @@ def told(requests: list[Request]) -> str:
     for request in requests:
         counts[request.what] = counts.get(request.what, 0) + 1
     return ", ".join(what if n == 1 else f"{n} x {what}" for what, n in sorted(counts.items()))
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        bucket = Bucket(Path(folder))
-        datasets = {
-            "400 shards": write(bucket, "400", 400),
-            "3,000 shards": write(bucket, "3000", 3000),
-            "3,000 shards, compressed": write(bucket, "3000z", 3000, compression="GZIP"),
-        }
-        datasets["a folder of 3,000"] = datasets["3,000 shards"].removesuffix("/train")
-        for title, url in datasets.items():
-            with bucket.served() as how:
-                found = steps(bucket, url, how)
-            rows = [
-                [step, str(len(asked)), f"{sum(one.nbytes for one in asked):,}", told(asked)]
-                for step, asked in found.items()
-            ]
-            print(table(title, ["step", "requests", "bytes", "for"], rows))
-
-
-if __name__ == "__main__":
-    main()
