@@ -57,8 +57,8 @@ PYTHON_TF216 ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10
 	2>/dev/null && echo $$python && break; done)
 TF216 := .venv-tf216/bin/python
 
-.venv-tf216/.ready: $(SOURCES) requirements-tf216.txt $(VENV)/.dev
-	@scripts/install_apart.sh .venv-tf216 "$(PYTHON_TF216)" requirements-tf216.txt "TensorFlow 2.16"
+.venv-tf216/.ready: $(SOURCES) requirements/tf216.txt $(VENV)/.dev
+	@scripts/install_apart.sh .venv-tf216 "$(PYTHON_TF216)" requirements/tf216.txt "TensorFlow 2.16"
 
 # What hangs on TensorFlow's own version.
 BRIDGE = $(shell $(PYTHON) -c 'from scripts.matrix.rows import BRIDGE; print(*BRIDGE)')
@@ -71,8 +71,8 @@ test-tf216: $(if $(PYTHON_TF216),.venv-tf216/.ready) ## the ops, the filesystem 
 # Engines and training loops need older packages than the rest, and four gigabytes.
 ENGINES := .venv-engines/bin/python
 
-.venv-engines/.ready: $(SOURCES) requirements-engines.txt $(VENV)/.dev
-	@scripts/install_apart.sh .venv-engines "$(PYTHON)" requirements-engines.txt "engines and training loops"
+.venv-engines/.ready: $(SOURCES) requirements/engines.txt $(VENV)/.dev
+	@scripts/install_apart.sh .venv-engines "$(PYTHON)" requirements/engines.txt "engines and training loops"
 
 test-training: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, DuckDB and Polars
 	$(ENGINES) -m pytest -n 3 $(MARKS) $(or $(ONLY),tests/training) $(ARGUMENTS)
@@ -186,8 +186,8 @@ docs: $(VENV)/.docs ## the documentation site, in build/site; a warning is an er
 
 generate: $(addprefix generate-,$(or $(ONLY),surface cli chart notebooks)) ## files that are made, and committed; ONLY=surface
 
-generate-surface:
-	@$(PYTHON) -m scripts.public_surface
+generate-surface: $(VENV)/.dev
+	@$(BIN)/python -m scripts.public_surface
 generate-cli: $(VENV)/.dev
 	$(BIN)/python -m tests.support.cli_page > docs/cli.md
 generate-chart: $(VENV)/.docs
@@ -235,10 +235,8 @@ bench-host: $(VENV)/.bench
 	@touch $@
 
 # Without what they need for other things, which does not go together with the engines.
-.venv-engines/.peers: .venv-engines/.ready
-	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps tfrecord==1.14.6 array_record \
-		webdataset==1.0.2 braceexpand==0.1.7 mosaicml-streaming==0.13.0 brotli==1.2.1 \
-		python-snappy==0.7.3 cramjam==2.14.0 catalogue==2.0.10 zstd==1.5.7.2
+.venv-engines/.peers: .venv-engines/.ready requirements/peers.txt
+	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps -r $(word 2,$^)
 	@touch $@
 
 ##@ Release
@@ -246,7 +244,7 @@ bench-host: $(VENV)/.bench
 # Zig compiles for every Linux, and brings the headers of their systems.
 WHEEL_TOOLS := .venv-wheels/bin/python
 
-.venv-wheels/.ready: requirements-wheels.txt
+.venv-wheels/.ready: requirements/wheels.txt
 	@$(PYTHON) -m venv .venv-wheels
 	@$(WHEEL_TOOLS) -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

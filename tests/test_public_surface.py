@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import tfio_store as tfs
+
+pytest.importorskip("griffe")
+
 from scripts.public_surface import PAGE, ROOMS, surface
 from tests.test_docstrings import ROOMS as DOCUMENTED
 

@@ -17,8 +17,8 @@ Written by `make test-matrix REPORT=docs/versions.md`. Each row is an environmen
 which a wheel was installed that was built of the source distribution. The tests are out of the
 source distribution, too. The row *lowest* has each dependency at the lower bound that
 `pyproject.toml` gives; obstore has no wheel for Python 3.10. The rows without TensorFlow have what
-`constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the first
-without `s3://`.
+`requirements/constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the
+first without `s3://`.
 
 A row without TensorFlow runs the tests of
 {rooms}.

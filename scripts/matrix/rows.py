@@ -48,7 +48,7 @@ class Row:
     tests: tuple[str, ...] = PLAIN
     lowest: tuple[str, ...] = ()
     tensorflow: str = ""
-    constraints: str = "constraints.txt"
+    constraints: str = "requirements/constraints.txt"
 
 
 def _tensorflow(name: str, python: str, version: str, constraints: str) -> Row:
@@ -59,9 +59,9 @@ ROWS = (
     # On the oldest Python that obstore has a wheel for.
     Row("lowest", "3.11", lowest=EXTRAS),
     *(Row(f"python-{python}", python) for python in ("3.10", "3.11", "3.12", "3.13", "3.14")),
-    _tensorflow("tf-2.16", "3.10", "tensorflow==2.16.2", "requirements-tf216.txt"),
+    _tensorflow("tf-2.16", "3.10", "tensorflow==2.16.2", "requirements/tf216.txt"),
     # The first without s3://.
     _tensorflow("tf-2.18", "3.11", "tensorflow==2.18.1", ""),
     _tensorflow("tf-2.20", "3.12", "tensorflow==2.20.0", ""),
-    _tensorflow("tf-newest", "3.13", "tensorflow", "constraints.txt"),
+    _tensorflow("tf-newest", "3.13", "tensorflow", "requirements/constraints.txt"),
 )

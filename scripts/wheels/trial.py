@@ -19,7 +19,13 @@ def try_wheel(wheel: Path, python: str, folder: Path, *, tests: list[str]) -> st
     said = run(inside, "-I", PROGRAM, cwd=folder, env=_empty_home(folder))
     assert "compiled core" in said, f"{wheel.name} does without its extensions: {said}"
     if tests:
-        install = ("install", "--quiet", "-c", ROOT / "constraints.txt", f"{wheel}[test]")
+        install = (
+            "install",
+            "--quiet",
+            "-c",
+            ROOT / "requirements/constraints.txt",
+            f"{wheel}[test]",
+        )
         run(inside, "-m", "pip", *install, env=plain_environment())
         said = _run_tests(inside, folder, tests)
     return said.strip().splitlines()[-1]
