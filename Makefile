@@ -14,6 +14,7 @@ ONLY ?=
 ARGUMENTS ?=
 # LONG=1 adds the tests with the mark `long`.
 LONG ?=
+comma := ,
 MARKS := $(if $(LONG),,-m "not long")
 
 .PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*/\1/p' Makefile)
@@ -60,8 +61,9 @@ TF216 := .venv-tf216/bin/python
 .venv-tf216/.ready: $(SOURCES) requirements/tf216.txt $(VENV)/.dev
 	@scripts/install_apart.sh .venv-tf216 "$(PYTHON_TF216)" requirements/tf216.txt "TensorFlow 2.16"
 
-# What hangs on TensorFlow's own version.
-BRIDGE = $(shell $(PYTHON) -c 'from scripts.matrix.rows import BRIDGE; print(*BRIDGE)')
+# What hangs on TensorFlow's own version: its headers, its plugins, its saved graphs.
+BRIDGE := $(addprefix tests/tf/test_,$(addsuffix .py,batches stream_op stream_batches training_op_parsing record_rows \
+	file_io_table save_load checkpoint bridge schemas dataset_storage order))
 
 test-tf216: $(if $(PYTHON_TF216),.venv-tf216/.ready) ## the ops, the filesystem and saving on the oldest TensorFlow supported
 	@if test -n "$(PYTHON_TF216)"; then \
@@ -243,35 +245,41 @@ bench-host: $(VENV)/.bench
 
 # Zig compiles for every Linux, and brings the headers of their systems.
 WHEEL_TOOLS := .venv-wheels/bin/python
+# What pyenv has installed lies behind shims, which uv passes by.
+space := $() $()
+PYENV := $(subst $(space),,$(addsuffix :,$(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1*/bin)))
+wheels test-matrix: export PATH := $(PYENV)$(PATH)
 
 .venv-wheels/.ready: requirements/wheels.txt
 	@$(PYTHON) -m venv .venv-wheels
 	@$(WHEEL_TOOLS) -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-wheels: .venv-wheels/.ready ## a wheel for each Python (PATH, pyenv) and each Linux, checked, and tried where it runs
-	$(WHEEL_TOOLS) -m scripts.wheels $(ARGUMENTS)
-
-# The C core's tests on ARM, under qemu-user, and on musl; every C file, compiled for macOS. `wheels` runs these.
-test-c-aarch64: build/core-aarch64
-	qemu-aarch64 $<
-test-c-musl: build/core-x86_64
-	$<
-check-macos: .venv-wheels/.ready
+wheels: .venv-wheels/.ready build/core-x86_64 build/core-aarch64 ## a wheel for each Python and each Linux, checked, and tried where it runs
+	$(WHEEL_TOOLS) -m scripts.wheels $(ONLY)
+	build/core-x86_64
+	@if command -v qemu-aarch64; then qemu-aarch64 build/core-aarch64; else echo "no qemu-aarch64: not run"; fi
 	@for target in aarch64-macos x86_64-macos; do for file in $(MACOS_C); do \
 		$(WHEEL_TOOLS) -m ziglang cc -target $$target -std=c11 -Wall -Wextra -Werror -Iext -c $$file -o /dev/null || exit 1; \
-	done; echo "$$target: $(words $(MACOS_C)) files"; done
+	done; echo "$$target: $(words $(MACOS_C)) files compile"; done
 
 # The workflow of a release calls these two.
 sdist: .venv-wheels/.ready
-	@$(WHEEL_TOOLS) -c 'from scripts.wheels.build import ROOT, build_sdist; print(build_sdist(ROOT / "dist"))'
+	@$(WHEEL_TOOLS) -c 'from scripts.wheels import ROOT, build_sdist; print(build_sdist(ROOT / "dist"))'
 sbom: .venv-wheels/.ready
-	@$(WHEEL_TOOLS) -m scripts.release.sbom dist --to build/tfio_store.cdx.json
+	@$(WHEEL_TOOLS) -m scripts.release.sbom
 
 # TAG=v1.2.3: nothing may be left to do by hand.
 release-check: .venv-wheels/.ready $(VENV)/.docs .cache/actionlint ## all of a release that this machine can look at, as a list of ok and failed
 	@$(WHEEL_TOOLS) -m scripts.release $(addprefix --tag ,$(TAG)) $(addprefix --only ,$(ONLY))
 
-# What a row of it is: scripts/matrix/rows.py. ROWS="tf-2.16 lowest" runs some of them.
-test-matrix: .venv-wheels/.ready ## each Python (pyenv), TensorFlow old and new, the lowest of the rest; REPORT=docs/versions.md
-	$(WHEEL_TOOLS) -m scripts.matrix $(addprefix --row ,$(ROWS)) $(addprefix --report ,$(REPORT))
+# Its environments are in pyproject.toml, [tool.tox]. The tests lie apart from the package's source, so that they
+# find the wheel. The lowest versions are chosen by pyproject.toml alone.
+LOWEST := s3 gcs azure obstore zstd arrow cli image images fast-gzip progress robots
+
+test-matrix: .venv-wheels/.ready ## each Python, TensorFlow old and new, the lowest of the rest; ONLY="lowest tf-2.16"
+	@mkdir -p build/suite
+	@ln -sfn $(addprefix ../../,$(filter-out build dist ext tfio_store pyspark_tfio_store setup.py,$(wildcard *)) .cache) build/suite
+	$(WHEEL_TOOLS) -m uv pip compile --quiet --resolution lowest-direct --no-annotate --no-header --python-version 3.11 \
+		$(addprefix --extra ,$(LOWEST)) pyproject.toml -o build/lowest.txt
+	$(WHEEL_TOOLS) -m tox run -e $(or $(subst $(space),$(comma),$(strip $(ONLY))),ALL) $(if $(ARGUMENTS),-- $(ARGUMENTS))

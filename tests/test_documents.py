@@ -66,6 +66,13 @@ def test_each_task_is_two_clicks_away(task: str) -> None:
     assert re.search(r"^```|^\| ", section[1], re.M), "there is nothing to copy below the heading"
 
 
+def headings(page: Path) -> list[str]:
+    """The anchors of a page's headings."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
 def test_questions_are_answered_by_sections_that_are_there() -> None:
     """One click from the front page to the questions, and one to the answer."""
     assert "(questions.md)" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
@@ -76,10 +83,8 @@ def test_questions_are_answered_by_sections_that_are_there() -> None:
         links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", row)
         assert links, row
         for page, anchor in links:
-            lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
-            titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
-            slugs = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
-            assert not anchor or anchor in slugs, f"{page} has no section {anchor}"
+            there = headings(ROOT / "docs" / page)
+            assert not anchor or anchor in there, f"{page} has no section {anchor}"
 
 
 def test_each_command_of_make_is_there() -> None:
@@ -105,10 +110,11 @@ LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 def test_links_lead_somewhere(document: str) -> None:
     """Sphinx checks those between pages of the site."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)#?([^)]*)\)", text)
     assert links
-    for link in links:
+    for link, anchor in links:
         assert (ROOT / link).exists(), f"{document} links to {link}"
+        assert not anchor or anchor in headings(ROOT / link), f"{link} has no section {anchor}"
 
 
 def test_the_guide(place: Place) -> None:
