@@ -13,6 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from bench.chart import BARS, times, told
+from scripts.sizes import pages, prose
 from tests.servers.place import Place
 
 ROOT = Path(__file__).parent.parent
@@ -96,7 +97,8 @@ def test_each_command_of_make_is_there() -> None:
     files = sorted({file for place in places for file in ROOT.glob(place) if file.is_file()})
     for file in files:
         text = file.read_text(encoding="utf-8")
-        named = re.findall(r"(?:`|run: |^)make ([a-z][a-z0-9-]*[a-z0-9])\b", text, re.MULTILINE)
+        named = re.findall(r"(?:`|run: )make ([a-z][a-z0-9-]*[a-z0-9])\b", text)
+        named += re.findall(r"^make ([a-z0-9-]+)(?: +#.*)?$", text, re.MULTILINE)
         named += re.findall(r"`make ([a-z]+ ONLY=[a-z-]+)`", text)
         for name in named:
             target = re.sub(r"^(long|bench|generate) ONLY=", r"\1-", name).split()[0]
@@ -169,6 +171,17 @@ def test_the_chart_shows_the_figures_of_the_page() -> None:
         assert f">{told(bar, times(bar, page))}</text>" in drawn, (
             f"{bar.name}: run `make generate ONLY=chart`"
         )
+
+
+def test_lines_of_pages_are_short() -> None:
+    """But for code, tables and pictures: `scripts.sizes.prose` says which lines can be broken."""
+    found = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in pages()
+        for number, line in prose(page)
+        if len(line) > 120
+    ]
+    assert not found
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"
