@@ -243,9 +243,10 @@ def try_without_compiler(sdist: Path, python: str, folder: Path) -> str:
 
 def find_python(version: str) -> str | None:
     try:
-        return run(*UV, "python", "find", "--quiet", "--no-python-downloads", version).strip()
+        said = run(*UV, "python", "find", "--no-python-downloads", version)
     except RuntimeError:
         return None
+    return said.strip().splitlines()[-1]  # behind warnings of interpreters that do not work
 
 
 def main(versions: list[str]) -> None:
