@@ -172,7 +172,6 @@ def main() -> None:
     roots = [checkout(base), HERE]
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
     begin, comparison = time.monotonic(), Comparison(options.only)
-    counted: list[Any] = []
     for start in range(options.starts):
         # each start may take its part of the time
         share = options.seconds * (start + 1) / options.starts
@@ -186,17 +185,11 @@ def main() -> None:
                 endpoints = {"near": near, "far": far}
                 trees.append(stack.enter_context(tree(roots[at], f"{root}/{name}", endpoints)))
             comparison.run(trees, options.rounds, begin + share)
-            counted = [each.ask(["requests", 1]) for each in trees]
     print(f"{machine()}, load {os.getloadavg()[0]:.1f}, base {base}\n")
     heads = ["", "base, ms", "times faster", "base, CPU ms", "times less CPU", "fresh memory, MiB"]
     print(table("This tree beside base, medians (quartiles)", heads, list(comparison.lines())))
     for name, outcome in comparison.failures.items():
         print(f"{name}: base {outcome[0]}; ours {outcome[1]}\n")
-    if failed := [each for each in counted if isinstance(each, str)]:
-        print("Requests:", *failed)
-    else:
-        requests = [[name, str(counted[0].get(name)), str(n)] for name, n in counted[1].items()]
-        print(table("Requests", ["", "base", "ours"], requests))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 HERE = Path(__file__).resolve().parent
 if sys.path[0] == str(HERE):
@@ -29,7 +29,6 @@ SIZES = {"100 B": 100, "10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
 MIB = {"100 B": 8, "10 kB": 32, "100 kB": 64, "1 MB": 64}
 SHARDS = 4
 MANY = 400
-COUNTED = "counted"
 KEYS = {"key": "bench", "secret": "bench-secret"}
 
 Call: TypeAlias = Callable[[], object]
@@ -229,33 +228,6 @@ class Rows:
             )
         }
 
-    def requests(self) -> dict[str, int]:
-        """How often each of these asks a store."""
-        tfs, store = self.tfs, counting_store()
-        counted = {}
-        few = random.Random(2).sample(range(self.counts["10 kB"]), 100)
-        reads: dict[str, Callable[[str], object]] = {
-            "batches": lambda url: exhaust(tfs.RecordReader(url).batches()),
-            "list of random records": lambda url: tfs.RecordSource(url)[few],
-            "random records one by one": lambda url: [
-                source[number] for source in [tfs.RecordSource(url)] for number in few
-            ],
-        }
-        url = f"{COUNTED}://bench/"
-        for size in ("100 B", "10 kB"):
-            self._write(url + size, size, self.counts[size])
-            for name, read in reads.items():
-                store.asked = 0
-                read(url + size)
-                counted[f"{name}, {size}"] = store.asked
-        self._write(f"{url}many", "100 B", 2 * MANY, MANY)
-        store.asked = 0
-        source = tfs.RecordSource(f"{url}many")
-        counted[f"open {MANY} shards"] = store.asked
-        source[5]
-        counted[f"open {MANY} shards, one record"] = store.asked
-        return counted
-
     def _url(self, name: str) -> str:
         return f"{self.folder}/{name}/train"
 
@@ -272,33 +244,6 @@ class Rows:
             for first in range(0, count, step):
                 data = dice.randbytes(nbytes * min(step, count - first))
                 writer.write_batch([data[at : at + nbytes] for at in range(0, len(data), nbytes)])
-
-
-def counting_store() -> Any:
-    """A filesystem of fsspec in memory, the class of which counts what it is ``asked``."""
-    import fsspec
-    from fsspec.implementations.memory import MemoryFileSystem
-
-    class Counting(MemoryFileSystem):
-        protocol = COUNTED
-        store: ClassVar[dict[str, Any]] = {}
-        pseudo_dirs: ClassVar[list[str]] = [""]
-        asked = 0
-
-        def cat_file(self, *args: Any, **options: Any) -> Any:
-            Counting.asked += 1
-            return super().cat_file(*args, **options)
-
-        def info(self, *args: Any, **options: Any) -> Any:
-            Counting.asked += 1
-            return super().info(*args, **options)
-
-        def ls(self, *args: Any, **options: Any) -> Any:
-            Counting.asked += 1
-            return super().ls(*args, **options)
-
-    fsspec.register_implementation(COUNTED, Counting, clobber=True)
-    return Counting
 
 
 def used() -> tuple[float, float, int]:
@@ -335,7 +280,7 @@ def main() -> None:
     print(json.dumps(answer), file=answers, flush=True)
     for name, repeats in asked:
         try:
-            answer = rows.requests() if name == "requests" else measured(calls[name], repeats)
+            answer = measured(calls[name], repeats)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         print(json.dumps(answer), file=answers, flush=True)

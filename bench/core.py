@@ -1,20 +1,16 @@
-"""The compiled core beside its peers: CRC32C, scanning, reading and writing local files.
+"""``make bench-core``: reading and writing local files, beside peers.
 
-Each row is one record size, each ratio from one run. `make bench-core` prints it all.
+Each row is one record size, each ratio from one run.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
-import datetime
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -22,11 +18,8 @@ import tfio_store
 from bench.timing import machine, medians, table
 from tfio_store.records import framing
 
-Clock: TypeAlias = Callable[[], float]
-
-SIZES = {"16 B": 16, "100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10}
+SIZES = {"100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10}
 SIZES["1 MiB"] = 1 << 20
-IN_CACHE = 512 << 10  # a buffer that stays in the second-level cache, so that the CPU is measured
 FILE_BYTES = 64 << 20
 MOST_RECORDS = 400_000  # keeps the slow peers' runs short
 
@@ -43,194 +36,82 @@ def frames_of(records: Iterable[bytes]) -> bytes:
     return bytes(writer.take())
 
 
-def crc_rows() -> list[list[str]]:
-    import awscrt.checksums
-    import google_crc32c
-
-    rows = []
-    for name, size in SIZES.items():
-        records = records_of(size, IN_CACHE)
-        frames, data = frames_of(records), records[0]
-        times = medians(
-            {
-                "ours": lambda data=data: framing.crc32c(data),
-                "google": lambda data=data: google_crc32c.value(data),
-                "awscrt": lambda data=data: awscrt.checksums.crc32c(data),
-                "batch": lambda frames=frames: framing.scan(frames),
-            },
-            clock=time.thread_time,
-        )
-        times["batch"] /= len(records)
-        cells = [f"{size / times[who] / 1e9:.2f}" for who in ("ours", "batch", "google", "awscrt")]
-        ratios = [times["google"] / times["batch"], times["awscrt"] / times["ours"]]
-        rows.append([name, *cells, *(f"{ratio:.2f}x" for ratio in ratios)])
-    return rows
-
-
-def scan_rows() -> list[list[str]]:
-    rows = []
-    for name, size in SIZES.items():
-        records = records_of(size, max(IN_CACHE, 4 * size))
-        frames = frames_of(records)
-        batch = framing.scan(frames).batch
-        times = medians(
-            {
-                "scan": lambda frames=frames: framing.scan(frames),
-                "unchecked": lambda frames=frames: framing.scan(frames, verify=False),
-                "crc": lambda frames=frames: framing.crc32c(frames),
-                "tolist": lambda batch=batch: batch.tolist(),
-            },
-            clock=time.thread_time,
-        )
-        count = len(records)
-        rates = [f"{count / times[what] / 1e6:.2f}" for what in ("scan", "unchecked", "tolist")]
-        speed = f"{len(frames) / times['scan'] / 1e9:.2f}"
-        rows.append([name, *rates, speed, f"{times['crc'] / times['scan']:.2f}x"])
-    return rows
-
-
-def exhaust(records: Iterable[object]) -> None:
-    collections.deque(records, maxlen=0)
-
-
 def loop(records: Iterable[object]) -> None:
     for _ in records:
         pass
 
 
-def readers(path: str) -> dict[str, Callable[[], None]]:
+def read(folder: Path) -> str:
     import tfrecord.reader
     from grain.experimental import TFRecordIterDataset
 
-    return {
-        "ours": lambda: loop(tfio_store.RecordReader(path)),
-        "tfrecord": lambda: loop(tfrecord.reader.tfrecord_iterator(path)),
-        "grain": lambda: loop(TFRecordIterDataset(path)),
-    }
-
-
-def read_rows(folder: Path, clock: Clock) -> list[list[str]]:
     rows = []
     for name, size in SIZES.items():
         records = records_of(size, FILE_BYTES)
-        path = folder / f"{size}.tfrecord"
-        path.write_bytes(frames_of(records))
-        times = medians(readers(str(path)), rounds=7, clock=clock)
+        path = str(folder / f"{size}.tfrecord")
+        Path(path).write_bytes(frames_of(records))
+        ways: dict[str, Callable[[], None]] = {
+            "ours": lambda path=path: loop(tfio_store.RecordReader(path)),
+            "tfrecord": lambda path=path: loop(tfrecord.reader.tfrecord_iterator(path)),
+            "grain": lambda path=path: loop(TFRecordIterDataset(path)),
+        }
+        times = medians(ways, rounds=7)
         rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
-        speed = f"{path.stat().st_size / times['ours'] / 1e9:.2f}"
         ratios = [f"{times[who] / times['ours']:.2f}x" for who in ("tfrecord", "grain")]
-        rows.append([name, *rates, speed, *ratios])
-        path.unlink()
-    return rows
+        rows.append([name, *rates, *ratios])
+        Path(path).unlink()
+    heads = ["record", "RecordReader", "tfrecord", "grain", ": tfrecord", ": grain"]
+    title = "`for record in …` of a local file, M records per second (only ours checks CRCs)"
+    return table(title, heads, rows)
 
 
-def writers(path: str, records: list[bytes]) -> dict[str, Callable[[], None]]:
+def write(folder: Path) -> str:
     import tensorflow as tf
 
-    batch = framing.RecordBatch.from_records(records)
+    path = str(folder / "out.tfrecord")
 
-    def ours_one_by_one() -> None:
-        with tfio_store.TFRecordWriter(path) as writer:
+    def one_by_one(kind: Callable[[str], tf.io.TFRecordWriter], records: list[bytes]) -> None:
+        with kind(path) as writer:
             for record in records:
                 writer.write(record)
 
-    def ours_batch() -> None:
-        with tfio_store.TFRecordWriter(path) as writer:
-            writer.write_batch(batch)
-
-    def ours_list() -> None:
+    def at_once(records: list[bytes] | framing.RecordBatch) -> None:
         with tfio_store.TFRecordWriter(path) as writer:
             writer.write_batch(records)
 
-    def tensorflow() -> None:
-        with tf.io.TFRecordWriter(path) as writer:
-            for record in records:
-                writer.write(record)
-
-    return {
-        "write": ours_one_by_one,
-        "write_batch(list)": ours_list,
-        "write_batch(RecordBatch)": ours_batch,
-        "tensorflow": tensorflow,
-    }
-
-
-def write_rows(folder: Path, clock: Clock) -> list[list[str]]:
     rows = []
     for name, size in SIZES.items():
         records = records_of(size, FILE_BYTES // 2)
-        times = medians(writers(str(folder / "out.tfrecord"), records), rounds=7, clock=clock)
+        batch = framing.RecordBatch.from_records(records)
+        ways: dict[str, Callable[[], None]] = {
+            "write": lambda r=records: one_by_one(tfio_store.TFRecordWriter, r),
+            "write_batch(list)": lambda r=records: at_once(r),
+            "write_batch(RecordBatch)": lambda b=batch: at_once(b),
+            "tf.io": lambda r=records: one_by_one(tf.io.TFRecordWriter, r),
+        }
+        times = medians(ways, rounds=7)
         rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
-        ratios = [f"{times['tensorflow'] / times[how]:.2f}x" for how in list(times)[:3]]
-        rows.append([name, *rates, *ratios])
-    return rows
+        rows.append([name, *rates, f"{times['tf.io'] / times['write']:.2f}x"])
+    heads = ["record", *ways, "write : tf.io"]
+    return table("Writing a local file, M records per second", heads, rows)
 
 
-def print_crc(*_: object) -> None:
-    heads = ["record", "ours", "ours, in batch", "google-crc32c", "awscrt"]
-    ratios = ["batch : google", "ours : awscrt"]
-    print(
-        table("CRC32C, GB/s, one call per record or one scan of many", heads + ratios, crc_rows())
-    )
-
-
-def print_scan(*_: object) -> None:
-    heads = [
-        "record",
-        "all CRCs",
-        "lengths only",
-        "tolist()",
-        "all CRCs, GB/s",
-        "of plain CRC speed",
-    ]
-    print(table("Scanning memory, M records/s", heads, scan_rows()))
-
-
-def second(clock: Clock) -> str:
-    return "CPU second" if clock is time.process_time else "second"
-
-
-def print_read(folder: Path, clock: Clock) -> None:
-    heads = ["record", "RecordReader", "tfrecord", "grain", "ours, GB/s", ": tfrecord", ": grain"]
-    title = (
-        f"`for record in …` of a local file, M records per {second(clock)} (only ours checks CRCs)"
-    )
-    print(table(title, heads, read_rows(folder, clock)))
-
-
-def print_write(folder: Path, clock: Clock) -> None:
-    ways = ["write", "write_batch(list)", "write_batch(RecordBatch)"]
-    heads = ["record", *ways, "tf.io", *(f"{way} : tf.io" for way in ways)]
-    title = f"Writing a local file, M records per {second(clock)}"
-    print(table(title, heads, write_rows(folder, clock)))
+SECTIONS: dict[str, Callable[[Path], str]] = {"read": read, "write": write}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("section", nargs="?", choices=SECTIONS)
-    parser.add_argument(
-        "--cpu", action="store_true", help="files by CPU time of the process, for a busy machine"
-    )
     options = parser.parse_args()
     if options.section is not None:
         # in memory, where there is such a folder: a disk would be all that is measured
         memory = "/dev/shm" if Path("/dev/shm").exists() else None
         with tempfile.TemporaryDirectory(dir=memory) as folder:
-            clock = time.process_time if options.cpu else time.perf_counter
-            SECTIONS[options.section](Path(folder), clock)
+            print(SECTIONS[options.section](Path(folder)), flush=True)
         return
-    kernel = tfio_store.backend().crc32c
-    print(f"{datetime.date.today()}, {machine()}, CRC32C by {kernel}\n", flush=True)
+    print(f"{machine()}, CRC32C by {tfio_store.backend().crc32c}\n", flush=True)
     for name in SECTIONS:  # each in a process of its own: the peers' protobufs clash in one
-        subprocess.run([sys.executable, "-m", "bench.core", name, *sys.argv[1:]], check=True)
-
-
-SECTIONS: dict[str, Callable[[Path, Clock], None]] = {
-    "crc": print_crc,
-    "scan": print_scan,
-    "read": print_read,
-    "write": print_write,
-}
+        subprocess.run([sys.executable, "-m", "bench.core", name], check=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""Beam: reading and writing beside Beam's own `ReadFromTFRecord` and `WriteToTFRecord`.
+"""Beam: reading beside Beam's own `ReadFromTFRecord`, on its FnApiRunner in this process.
 
-All run on Beam's FnApiRunner in this process. Reading counts the records of one local file, or the
-rows of its batches. Writing goes to an S3 server (moto) through a proxy that notes each request.
+It counts the records of one local file, or the rows of its batches.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,23 +14,10 @@ from typing import Any
 import numpy as np
 
 import tfio_store as tfs
-from bench.timing import medians, table
-from tests.conftest import fresh_bucket
-from tests.servers.moto import KEY, SECRET, moto
-from tests.servers.shaping_proxy import shaped
+from bench.timing import machine, medians, table
 
 SIZES = {"100 B": (100, 400_000), "1 KiB": (1024, 400_000), "100 KiB": (100 << 10, 4_000)}
 """Bytes of a record, and how many there are."""
-
-SHARDS, RECORDS = 100, 10_000
-"""Of the dataset on S3."""
-
-
-def pipeline(**options: Any) -> Any:
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    return beam.Pipeline("FnApiRunner", options=PipelineOptions([], **options))
 
 
 def write_file(folder: str, nbytes: int, count: int) -> str:
@@ -47,8 +32,9 @@ def write_file(folder: str, nbytes: int, count: int) -> str:
 
 def read(source: Any, size: Callable[[Any], int] | None = None) -> None:
     import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
 
-    with pipeline() as p:
+    with beam.Pipeline("FnApiRunner", options=PipelineOptions([])) as p:
         elements = p | source
         if size is None:
             _ = elements | beam.combiners.Count.Globally()
@@ -85,48 +71,12 @@ def reading(folder: str, rounds: int) -> str:
     return table("Beam reads one local file: thousand records/s", columns, rows)
 
 
-def writing() -> str:
-    """Requests of a dataset of `SHARDS` shards."""
-    import apache_beam as beam
-    from apache_beam.io import WriteToTFRecord as Own
-
-    from tfio_store.beam import WriteToTFRecord
-
-    records = [b"%07d" % i * 100 for i in range(RECORDS)]
-    lines = []
-    with moto() as endpoint:
-        for name in ("Beam's own", "tfio_store"):
-            bucket = fresh_bucket(endpoint)
-            with shaped(endpoint) as proxy:
-                where = {**bucket.storage_options, "endpoint_url": proxy.endpoint}
-                own = Own(bucket.url("t"), num_shards=SHARDS)
-                ours = WriteToTFRecord(bucket.url("t"), num_shards=SHARDS, storage_options=where)
-                start = time.perf_counter()
-                with pipeline(**own_options(proxy.endpoint)) as p:
-                    _ = p | beam.Create(records) | (ours if name == "tfio_store" else own)
-                seconds = time.perf_counter() - start
-                kinds = proxy.kinds()
-            asked = [kinds.get(kind, 0) for kind in KINDS]
-            lines.append([name, *map(str, asked), str(sum(kinds.values())), f"{seconds:.1f}"])
-    title = f"Beam writes {SHARDS} shards to S3: requests"
-    return table(title, ["", *KINDS, "in all", "seconds"], lines)
-
-
-KINDS = ("PUT", "POST", "GET", "HEAD", "COPY", "DELETE")
-
-
-def own_options(endpoint: str) -> dict[str, Any]:
-    """How Beam's own client finds the server."""
-    return {
-        "s3_endpoint_url": endpoint,
-        "s3_access_key_id": KEY,
-        "s3_secret_access_key": SECRET,
-        "s3_region_name": "us-east-1",
-    }
-
-
 def report(*, rounds: int = 3) -> str:
-    """Both tables."""
+    """The table."""
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
-        return f"{reading(folder, rounds)}\n{writing()}"
+        return reading(folder, rounds)
+
+
+if __name__ == "__main__":
+    print(machine(), report(), sep="\n\n")

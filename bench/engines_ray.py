@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import tfio_store as tfs
-from bench.timing import medians, table
+from bench.timing import machine, medians, table
 
 ROWS = {"100 B": 4_000, "1 KiB": 4_000, "100 KiB": 1_500}
 """Of each size of record. Ray's own reader makes a table of each."""
@@ -28,7 +26,6 @@ ROWS = {"100 B": 4_000, "1 KiB": 4_000, "100 KiB": 1_500}
 NBYTES = {"100 B": 100, "1 KiB": 1 << 10, "100 KiB": 100 << 10}
 NUMBERS = 4
 STRINGS = 12
-GZIP_ROWS = 800_000
 
 
 def rows_of(nbytes: int, rows: int) -> pa.Table:
@@ -105,36 +102,14 @@ def ratios(folder: Path, rounds: int) -> Iterator[list[str]]:
             yield [size, what, *speed, f"{times['theirs'] / times['ours']:.1f}x"]
 
 
-def one_compressed_file(folder: Path) -> list[list[str]]:
-    """Rows/s of one GZIP file by one worker on one core, and by two on two."""
-    url = str(folder / "gzip")
-    tfs.write_table(rows_of(1 << 10, GZIP_ROWS), url, num_shards=1, compression="GZIP")
-    command = [sys.executable, "-m", "bench.engines_ray", url]
-    one, two = (
-        float(subprocess.run([*command, n], check=True, stdout=subprocess.PIPE).stdout)
-        for n in ("1", "2")
-    )
-    return [[f"{GZIP_ROWS / one:,.0f}", f"{GZIP_ROWS / two:,.0f}", f"{one / two:.2f}x"]]
-
-
-def seconds_on_cores(url: str, cores: int) -> float:
-    """How long reading takes where there are no more cores. Decoding has threads of its own."""
-    from tfio_store.ray import read_tfrecords
-
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder, cluster(folder, cores):
-        read = read_tfrecords(url, override_num_blocks=4).materialize
-        return medians({"read": read}, rounds=3, round_s=0)["read"]
-
-
 @contextlib.contextmanager
-def cluster(folder: str, cores: int = 2) -> Iterator[None]:
+def cluster(folder: str) -> Iterator[None]:
     """Ray on this machine, as silent as it can be."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     import ray
 
     ray.init(
-        num_cpus=cores,
+        num_cpus=2,
         include_dashboard=False,
         object_store_memory=2 << 30,
         log_to_driver=False,
@@ -149,18 +124,11 @@ def cluster(folder: str, cores: int = 2) -> Iterator[None]:
 
 
 def report(*, rounds: int = 1) -> str:
-    """The tables."""
-    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:
-        with cluster(folder):
-            lines = list(ratios(Path(folder), rounds))
-        gzip = one_compressed_file(Path(folder))
-    return "\n".join(
-        [
-            table("Ray: rows/s", ["record", "", "Ray's own", "tfio_store", "times"], lines),
-            table("Ray: one GZIP file, rows/s", ["1 worker", "2 workers", "times"], gzip),
-        ]
-    )
+    """The table."""
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder, cluster(folder):
+        lines = list(ratios(Path(folder), rounds))
+    return table("Ray: rows/s", ["record", "", "Ray's own", "tfio_store", "times"], lines)
 
 
 if __name__ == "__main__":
-    print(seconds_on_cores(sys.argv[1], int(sys.argv[2])))
+    print(machine(), report(), sep="\n\n")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.timing import medians, table
+from bench.timing import machine, medians, table
 from tests.engines.spark_session import spark_session
 
 ROWS = 1_000_000
@@ -72,3 +72,7 @@ def report(*, rows: int = ROWS, rounds: int = 3) -> str:
         lines.append([what.removesuffix(" of"), *speed, f"{own / ours:.2f}x"])
     title = f"Spark, {rows:,} rows of 10 columns: thousand rows/s"
     return table(title, ["", "Parquet", "tfio_store", "times"], lines)
+
+
+if __name__ == "__main__":
+    print(machine(), report(), sep="\n\n")

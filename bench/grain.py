@@ -5,13 +5,8 @@
 window of 100. ArrayRecord holds the same Examples, and protobuf parses them as well. Its files are
 read record by record, as it is usual with Grain. Of ours, ``source`` and ``stream`` are measured.
 
-No worker processes. The speed is that of the first seconds of an epoch, from the loader's start on.
-Each run is a process of its own, and the loaders take turns. The bucket is Ceph's gateway on this
-machine, behind a proxy that makes each request wait 30 ms and gives each connection 80 MB/s.
-``TFRecordIterDataset`` opens local files only: for the bucket its reader gets s3fs's open file.
-ArrayRecord reads no S3. Ours reads
-it by obstore. Memory is what the process holds at most beyond its imports, in a run of
-its own.
+No worker processes. ``TFRecordIterDataset`` opens local files only: for the bucket its reader gets
+s3fs's open file. ArrayRecord reads no S3.
 """
 
 from __future__ import annotations
@@ -20,38 +15,26 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tfio_store as tfs
-from bench.example_proto import example_class
+from bench import turns
 from bench.timing import machine, table
-from bench.torch_loaders import SHAPE, Peak
-from tests.servers.ceph import KEY, SECRET, ceph
-from tests.servers.moto import moto
-from tests.servers.shaping_proxy import shaped
 
 FILES = 4
 LENGTH = 2048
 INTS = [f"i{k}" for k in range(5)]
 FLOATS = [f"f{k}" for k in range(5)]
 COUNTS = {"tokens": 12_000, "scalars": 200_000}
-BATCHES = (32, 256)
-LOADERS = (
-    "as MaxText", "ArrayRecord", "ArrayRecord, shuffled", "source", "source, shuffled",
-    "stream, shuffled",
-)  # fmt: skip
+BATCH = 32
+LOADERS = ("as MaxText", "ArrayRecord, shuffled", "source, shuffled", "stream, shuffled")
 
 
 @dataclass(frozen=True)
@@ -60,51 +43,44 @@ class Work:
 
     loader: str
     what: str
-    batch: int
     folder: str
     endpoint: str = ""
 
     @property
-    def options(self) -> dict[str, Any] | None:
-        if not self.endpoint:
-            return None
-        return {"endpoint_url": self.endpoint, "key": KEY, "secret": SECRET}
+    def name(self) -> str:
+        return f"{'S3' if self.endpoint else 'local'}, {self.what}, {self.loader}"
 
 
-class Parse:
+def parse(record: bytes) -> dict[str, Any]:
     """A record by protobuf, as MaxText's ``ParseFeatures``."""
+    from tensorflow.core.example.example_pb2 import Example
 
-    def __init__(self) -> None:
-        self._parse = example_class().FromString
-
-    def __call__(self, record: bytes) -> dict[str, Any]:
-        found = {}
-        for name, feature in self._parse(record).features.feature.items():
-            if feature.HasField("int64_list"):
-                values = np.array(feature.int64_list.value, np.int32)
-            else:
-                values = np.array(feature.float_list.value, np.float32)
-            found[name] = values if name == "tokens" else values[0]
-        return found
+    found = {}
+    for name, feature in Example.FromString(record).features.feature.items():
+        if feature.HasField("int64_list"):
+            values = np.array(feature.int64_list.value, np.int32)
+        else:
+            values = np.array(feature.float_list.value, np.float32)
+        found[name] = values if name == "tokens" else values[0]
+    return found
 
 
 def as_maxtext(work: Work) -> Any:
     import grain
 
     experimental = grain.experimental
+    names = sorted(map(str, Path(work.folder).glob("train-*")))
     if work.endpoint:
         import fsspec
         from grain._src.python.dataset.sources import tfrecord_dataset
 
-        fs = fsspec.filesystem("s3", **work.options or {})
+        fs = fsspec.filesystem("s3", **turns.options(work.endpoint))
         names = [f"s3://{name}" for name in fs.glob(f"{work.folder}/train-*")]
         tfrecord_dataset.open = lambda path, mode: fs.open(path, mode)
-    else:
-        names = sorted(map(str, Path(work.folder).glob("train-*")))
     files = [experimental.TFRecordIterDataset(name) for name in names]
     found: Any = experimental.InterleaveIterDataset(files, cycle_length=len(files))
-    found = found.map(Parse())
-    return experimental.WindowShuffleIterDataset(found, window_size=100, seed=1).batch(work.batch)
+    found = experimental.WindowShuffleIterDataset(found.map(parse), window_size=100, seed=1)
+    return found.batch(BATCH)
 
 
 def by_array_record(work: Work) -> Any:
@@ -112,64 +88,34 @@ def by_array_record(work: Work) -> Any:
 
     names = sorted(map(str, Path(work.folder).glob("*.array_record")))
     rows: Any = grain.MapDataset.source(grain.sources.ArrayRecordDataSource(names))
-    if work.loader.endswith("shuffled"):
-        rows = rows.shuffle(seed=1)
-    return rows.map(Parse()).batch(work.batch).to_iter_dataset()
+    return rows.shuffle(seed=1).map(parse).batch(BATCH).to_iter_dataset()
 
 
 def ours(work: Work) -> Any:
     from tfio_store.grain import source, stream
 
     url = f"{work.folder}/train"
-    storage = tfs.Storage(work.options, backend="auto")
+    storage = tfs.Storage(turns.options(work.endpoint), backend="auto")
     if work.loader.startswith("stream"):
-        return stream(url, shuffle=True, storage=storage).batch(work.batch)
-    rows = source(url, storage=storage)
-    if work.loader.endswith("shuffled"):
-        rows = rows.shuffle(seed=1)
-    return rows.batch(work.batch).to_iter_dataset()
+        return stream(url, shuffle=True, storage=storage).batch(BATCH)
+    return source(url, storage=storage).shuffle(seed=1).batch(BATCH).to_iter_dataset()
 
 
 def batches(work: Work) -> Iterator[Any]:
     if work.loader == "as MaxText":
-        return iter(as_maxtext(work))
-    return iter(by_array_record(work) if work.loader.startswith("Array") else ours(work))
+        yield from as_maxtext(work)
+    else:
+        yield from by_array_record(work) if work.loader.startswith("Array") else ours(work)
 
 
-def one(work: Work, most: float, *, weigh: bool) -> None:
-    """In a process of its own."""
-    import grain  # noqa: F401 - what a loader imports takes no part of the time
+def one(work: Work) -> None:
+    """In a process of its own. What a loader imports takes no part of the time."""
+    import grain  # noqa: F401
+    from tensorflow.core.example import example_pb2  # noqa: F401
 
     import tfio_store.grain  # noqa: F401
 
-    Parse()
-    warnings.simplefilter("ignore")
-    before, peak = Peak.held(), Peak()
-    if weigh:
-        peak.start()
-    start, busy, count, taken = time.perf_counter(), time.process_time(), 0, 0.0
-    for batch in batches(work):
-        count += len(next(iter(batch.values())))
-        taken = time.perf_counter() - start
-        if taken > most:
-            break
-    busy = time.process_time() - busy
-    if weigh:
-        peak.end()
-    found = {"speed": count / taken, "busy": busy / count, "nbytes": peak.nbytes - before}
-    print(json.dumps(found | {"records": count, "whole": taken <= most}), flush=True)
-    os._exit(0)  # what is still read ahead is not waited for
-
-
-def run(work: Work, most: float, *, weigh: bool = False) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.grain", "--one", json.dumps(asdict(work))]
-    command += ["--seconds", str(most), *(["--weigh"] if weigh else [])]
-    quiet = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=quiet)
-    if done.returncode or not done.stdout:
-        raise RuntimeError(f"{work}: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    turns.child(lambda: batches(work), lambda batch: len(next(iter(batch.values()))))
 
 
 def write(what: str, count: int, folder: Path) -> None:
@@ -184,9 +130,7 @@ def write(what: str, count: int, folder: Path) -> None:
         columns |= {name: random.random(count).astype(np.float32) for name in FLOATS}
     tfs.write_table(columns, f"{folder}/train", num_shards=FILES)
     with contextlib.suppress(ImportError):
-        from array_record.python.array_record_module import (
-            ArrayRecordWriter,
-        )
+        from array_record.python.array_record_module import ArrayRecordWriter
 
         records = tfs.RecordSource(f"{folder}/train")
         for number in range(FILES):
@@ -196,84 +140,31 @@ def write(what: str, count: int, folder: Path) -> None:
             writer.close()
 
 
-def measure(works: list[Work], rounds: int, most: float) -> list[list[str]]:
-    """The lines of one kind of records: the loaders take turns."""
-    held = {work: run(work, most, weigh=True)["nbytes"] for work in works}
-    found: dict[Work, list[dict[str, float]]] = {work: [] for work in works}
-    for _ in range(rounds):
-        for work in works:
-            found[work].append(run(work, most))
-    lines = []
-    speeds = {w: statistics.median(each["speed"] for each in found[w]) for w in works}
-    for work in works:
-        for each in found[work]:
-            assert not each["whole"] or each["records"] == COUNTS[work.what], (work, each)
-        busy = statistics.median(each["busy"] for each in found[work])
-        place = "S3" if work.endpoint else "local"
-        lines.append(
-            [f"{place}, {work.what}, {work.batch}, {work.loader}", f"{speeds[work]:,.0f}",
-             f"{speeds[work] / speeds[works[0]]:.1f}", f"{busy * 1e6:,.1f}",
-             f"{held[work] / 2**20:.0f}"]
-        )  # fmt: skip
-        print(*lines[-1], sep=" | ", flush=True)
-    return lines
-
-
-def upload(folder: Path, endpoint: str, bucket: str) -> None:
-    import s3fs
-
-    fs = s3fs.S3FileSystem(endpoint_url=endpoint, key=KEY, secret=SECRET)
-    fs.mkdir(bucket)
-    for path in folder.iterdir():
-        if path.suffix != ".array_record":
-            fs.put_file(str(path), f"{bucket}/{path.name}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", type=float, default=1, help="of the usual number of records")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="the most for a run")
-    parser.add_argument("--kinds", nargs="+", default=list(COUNTS))
-    parser.add_argument("--no-s3", action="store_true")
-    parser.add_argument("--no-local", action="store_true")
-    parser.add_argument("--weigh", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        one(Work(**json.loads(given.one)), given.seconds, weigh=given.weigh)
-        return
     lines: list[list[str]] = []
     print(machine(), "load", *os.getloadavg(), flush=True)
-    if given.no_s3 or shutil.which("radosgw") is None:
-        print("S3 by moto" if not given.no_s3 else "no S3", flush=True)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as top, contextlib.ExitStack() as servers:
-        # moto rereads an object for each range of it, and so slows single records most
-        server = ceph if shutil.which("radosgw") else moto
-        endpoint = "" if given.no_s3 else servers.enter_context(server())
-        for what in given.kinds:
-            folder = Path(top, what)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as top, turns.bucket() as (upload, endpoint):
+        for what in COUNTS:
+            folder, count = Path(top, what), int(COUNTS[what] * given.part)
             folder.mkdir()
-            write(what, COUNTS[what], folder)
+            write(what, count, folder)
             packed = any(folder.glob("*.array_record"))
             loaders = [name for name in LOADERS if packed or not name.startswith("Array")]
-            for batch in () if given.no_local else BATCHES:
-                works = [Work(loader, what, batch, str(folder)) for loader in loaders]
-                lines += measure(works, given.rounds, given.seconds)
-            if not endpoint:
-                continue
-            upload(folder, endpoint, f"bench-{what}")
-            with shaped(endpoint, **SHAPE) as proxy:
-                for batch in BATCHES:
-                    works = [
-                        Work(loader, what, batch, f"s3://bench-{what}", proxy.endpoint)
-                        for loader in loaders
-                        if not loader.startswith("Array")
-                    ]
-                    lines += measure(works, given.rounds, given.seconds)
-    print(machine(), "load", *os.getloadavg())
-    head = ["", "rows/s", ": as MaxText", "processor µs a row", "memory, MiB"]
-    print(table("Batches by Grain, no worker processes", head, lines))
+            local = [Work(loader, what, str(folder)) for loader in loaders]
+            url = upload(folder, f"bench-{what}")
+            far = [Work(each, what, url, endpoint) for each in loaders if each[:5] != "Array"]
+            for works in (local, far):
+                lines += turns.lines("bench.grain", works, count, given.rounds, given.seconds)
+    title = f"Batches of {BATCH} by Grain, no worker processes"
+    print(table(title, ["", *turns.COLUMNS], lines))
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        one(Work(**json.loads(sys.argv[2])))
     main()

@@ -3,7 +3,7 @@
 # that a change is judged by itself; `make fuzz` looks on.
 set -euo pipefail
 if command -v clang >/dev/null; then
-	make --no-print-directory -j2 fuzz FUZZ_SECONDS=30 FUZZ_ARGUMENTS='--seed 1'
+	make --no-print-directory -j2 fuzz FUZZ_SECONDS=30 ARGUMENTS='--seed 1'
 else
 	echo "no clang: not fuzzed"
 fi

@@ -7,5 +7,5 @@ test -x "$venv/bin/python" || "${PYTHON:-python3}" -m venv "$venv"
 echo "installing .[$extra] into $venv ..."
 # pip before 24 finds a conflict where extras name other extras of the same project
 $pip --upgrade 'pip>=24'
-TFIO_STORE_CORE=compiled $pip -c constraints.txt -e ".[$extra]"
+TFIO_STORE_CORE=compiled $pip -c requirements/constraints.txt -e ".[$extra]"
 touch "$stamp"

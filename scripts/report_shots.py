@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/report.md: `make report-shots`.
+"""Takes the pictures of docs/report.md: `make generate ONLY=shots`.
 
 A dataset is made of drawn shapes, some of them odd on purpose, and its report is photographed.
 """

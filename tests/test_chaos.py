@@ -1,4 +1,4 @@
-"""The short form of ``make chaos``: writers killed, writers on a bad line, and crowds."""
+"""The short form of ``make long ONLY=chaos``: writers killed, writers on a bad line, and crowds."""
 
 from __future__ import annotations
 

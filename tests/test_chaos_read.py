@@ -1,4 +1,4 @@
-"""The short form of ``make chaos-read``."""
+"""The short form of ``make long ONLY=chaos-read``."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import html
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from bench.chart import BARS, times, told
+from scripts.sizes import pages, prose
 from tests.servers.place import Place
 
 ROOT = Path(__file__).parent.parent
@@ -65,6 +67,13 @@ def test_each_task_is_two_clicks_away(task: str) -> None:
     assert re.search(r"^```|^\| ", section[1], re.M), "there is nothing to copy below the heading"
 
 
+def headings(page: Path) -> list[str]:
+    """The anchors of a page's headings."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
 def test_questions_are_answered_by_sections_that_are_there() -> None:
     """One click from the front page to the questions, and one to the answer."""
     assert "(questions.md)" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
@@ -75,10 +84,25 @@ def test_questions_are_answered_by_sections_that_are_there() -> None:
         links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", row)
         assert links, row
         for page, anchor in links:
-            lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
-            titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
-            slugs = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
-            assert not anchor or anchor in slugs, f"{page} has no section {anchor}"
+            there = headings(ROOT / "docs" / page)
+            assert not anchor or anchor in there, f"{page} has no section {anchor}"
+
+
+def test_each_command_of_make_is_there() -> None:
+    """In pages, workflows and texts of programs, by make's own list of its targets."""
+    command = ["make", "--no-print-directory", "-pnRr", "help"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    targets = set(re.findall(r"^([a-z0-9-]+):", listed, re.MULTILINE))
+    places = ("*.md", "docs/**/*.md", ".github/**/*", ".ci/run", "scripts/**/*.py", "bench/*.py")
+    files = sorted({file for place in places for file in ROOT.glob(place) if file.is_file()})
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        named = re.findall(r"(?:`|run: )make ([a-z][a-z0-9-]*[a-z0-9])\b", text)
+        named += re.findall(r"^make ([a-z0-9-]+)(?: +#.*)?$", text, re.MULTILINE)
+        named += re.findall(r"`make ([a-z]+ ONLY=[a-z-]+)`", text)
+        for name in named:
+            target = re.sub(r"^(long|bench|generate) ONLY=", r"\1-", name).split()[0]
+            assert target in targets, f"{file.relative_to(ROOT)}: make {name}"
 
 
 LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
@@ -88,10 +112,11 @@ LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 def test_links_lead_somewhere(document: str) -> None:
     """Sphinx checks those between pages of the site."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)#?([^)]*)\)", text)
     assert links
-    for link in links:
+    for link, anchor in links:
         assert (ROOT / link).exists(), f"{document} links to {link}"
+        assert not anchor or anchor in headings(ROOT / link), f"{link} has no section {anchor}"
 
 
 def test_the_guide(place: Place) -> None:
@@ -139,11 +164,24 @@ def test_the_reference_names_all_of_an_integration(door: str) -> None:
 
 
 def test_the_chart_shows_the_figures_of_the_page() -> None:
-    """`make chart` draws it."""
+    """`make generate ONLY=chart` draws it."""
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     drawn = html.unescape((ROOT / "docs/_static/speed.svg").read_text(encoding="utf-8"))
     for bar in BARS:
-        assert f">{told(bar, times(bar, page))}</text>" in drawn, f"{bar.name}: run `make chart`"
+        assert f">{told(bar, times(bar, page))}</text>" in drawn, (
+            f"{bar.name}: run `make generate ONLY=chart`"
+        )
+
+
+def test_lines_of_pages_are_short() -> None:
+    """But for code, tables and pictures: `scripts.sizes.prose` says which lines can be broken."""
+    found = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in pages()
+        for number, line in prose(page)
+        if len(line) > 120
+    ]
+    assert not found
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"

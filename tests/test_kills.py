@@ -1,4 +1,4 @@
-"""The short form of ``make kills``."""
+"""The short form of ``make long ONLY=kills``."""
 
 from __future__ import annotations
 

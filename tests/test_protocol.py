@@ -1,4 +1,4 @@
-"""The short form of ``make protocol``: the commit protocol in every order, and at random."""
+"""The short form of ``make long ONLY=protocol``: every order, and orders at random."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import tfio_store as tfs
+
+pytest.importorskip("griffe")
+
 from scripts.public_surface import PAGE, ROOMS, surface
 from tests.test_docstrings import ROOMS as DOCUMENTED
 
@@ -17,8 +20,8 @@ The public names are not those of tests/public_surface.txt:
 
 {diff}
 
-Did you mean to change them? Then run `make public-surface`, commit the file with your change, and
-give CHANGELOG.md a line. Once a release has a name or an argument, it goes by a deprecation only
+Did you mean to change them? Then run `make generate ONLY=surface`, commit the file with your
+change, and give CHANGELOG.md a line. Once a release has a name, it goes by a deprecation only
 (docs/policy.md; tfio_store/_deprecation.py has what warns). Did you not? Then undo it.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import time
@@ -11,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.release import built, facts
-from scripts.release.sbom import bill, problem
-from scripts.wheels.build import ROOT, run
+from scripts.release import facts
+from scripts.release.built import Archives, manifest
+from scripts.release.sbom import bill
+from scripts.wheels import ROOT, run
 
 PLACE = ROOT / "build/release"
 FORMS = {
@@ -35,39 +35,41 @@ def workflows() -> str:
     for schema, pattern in FORMS.items():
         files = sorted(ROOT.glob(pattern))
         run(tools / "check-jsonschema", "--builtin-schema", schema, *files)
-    run(tools / "zizmor", "--offline", "--no-progress", ROOT / ".github")
+    config = ("--config", ROOT / ".github/zizmor.yml")
+    run(tools / "zizmor", "--offline", "--no-progress", *config, ROOT / ".github")
     return run("make", "--no-print-directory", "lint-workflows", cwd=ROOT).strip()
 
 
-def bill_of(archives: built.Archives) -> str:
-    document = bill([archives.sdist, archives.wheel])
-    wrong = problem(document)
-    if wrong:
-        raise facts.CheckError(wrong)
-    (PLACE / "tfio_store.cdx.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-    return f"{len(document['components'])} components, valid CycloneDX 1.6"
+def recipe() -> str:
+    """conda-forge builds it and runs its tests."""
+    from rattler_build import PlatformConfig, RenderConfig, Stage0Recipe, VariantConfig
+
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    kinds = VariantConfig({"c_compiler": ["gcc"], "c_stdlib": ["sysroot"], "python": [here]})
+    found = Stage0Recipe.from_file(ROOT / "conda/recipe.yaml")
+    config = RenderConfig(platform=PlatformConfig(target_platform="linux-64"))
+    return f"{len(list(found.render(kinds, config)))} package for Python {here}"
 
 
 def steps(tag: str) -> dict[str, Callable[[], str]]:
     """The names of the list, in its order."""
-    archives = built.Archives(PLACE / "dist")
+    archives = Archives(PLACE / "dist")
     return {
         "versions agree": partial(facts.versions, ROOT),
         "the change log has the section": partial(facts.changelog, ROOT, tag),
         "the repository's address": partial(facts.repository, ROOT, tag),
         "how to install": partial(facts.install, ROOT, tag),
         "licences of others' files": partial(facts.licences, ROOT),
-        "actions are pinned": partial(facts.pins, ROOT),
         "workflows and templates": workflows,
-        "links within the pages": partial(facts.links, ROOT),
+        "conda's recipe": recipe,
         "the site": docs,
-        "what is committed is in the source distribution": built.manifest,
+        "what is committed is in the source distribution": manifest,
         "source distribution and wheel": archives.build,
-        "metadata (twine)": partial(built.twine, archives),
+        "metadata (twine)": archives.twine,
         "contents of the wheel": archives.contents,
-        "bill of materials": partial(bill_of, archives),
-        "the wheel in an empty environment": partial(built.try_commands, archives, PLACE / "trial"),
-        "the same bytes again": partial(built.same_again, archives, PLACE / "again"),
+        "bill of materials": lambda: bill(archives.both, PLACE),
+        "the wheel in an empty environment": archives.try_commands,
+        "the same bytes again": archives.same_again,
     }
 
 

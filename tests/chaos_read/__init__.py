@@ -1,1 +1,1 @@
-"""Reading under fire: faults injected at random into every store; see `docs/chaos-read.md`."""
+"""Reading under fire: faults injected at random into every store."""

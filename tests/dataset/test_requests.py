@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from bench.requests import Bucket, Request, steps, told, write
+from tests.support.requests import Bucket, Request, steps, told, write
 from tfio_store.dataset.listed_shards import ListedShards
 
 NO_FILE = "a file of this name (missing)"

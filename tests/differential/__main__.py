@@ -1,6 +1,6 @@
-"""``make differential``: see the package's text.
+"""``make long ONLY=differential``: see the package's text.
 
-python -m tests.differential [--cases 10000] [--seconds 3600] [--report docs/differential.md]
+python -m tests.differential [--cases 10000] [--seconds 3600] [--keep]
 python -m tests.differential --seed N
 python -m tests.differential --only chains [--cases 10000] …
 """
@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import tfio_store as tfs
-from tests.differential.run import Result, prepare, run
+from tests.differential.run import prepare, run
 from tests.servers.place import Place
+from tests.support.evidence import keep
 
-TITLE = "## The last long run\n"
-TITLE_ONLY = "## The last long run of pipelines\n"
+ROWS = {None: "random reading", "chains": "random pipelines", "sequences": "random sequences"}
+"""Of docs/evidence.md."""
 
 
 @contextlib.contextmanager
@@ -45,17 +44,6 @@ def run_one(seed: int, only: str | None) -> bool:
     return fault is None
 
 
-def report(result: Result, jobs: int, first: int) -> str:
-    lines = [
-        f"{time.strftime('%Y-%m-%d')}, tfio_store {tfs.__version__}, Python "
-        f"{platform.python_version()}, {jobs} processes, {result.seconds:,.0f} s, seeds from "
-        f"{first} on: {result.cases.total():,} cases, {len(result.differences)} differences.\n",
-        "| cases of | number |\n| --- | --- |",
-        *(f"| {kind} | {count:,} |" for kind, count in result.cases.most_common()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seed", type=int, help="this case alone")
@@ -63,7 +51,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="the first seed (default: the time)")
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--report", type=Path, help="writes the figures to the end of this page")
+    parser.add_argument("--keep", action="store_true", help="write the row of docs/evidence.md")
     parser.add_argument("--only", choices=["chains", "sequences"], help="cases of this kind alone")
     args = parser.parse_args()
     if args.seed is not None:
@@ -73,15 +61,14 @@ def main() -> None:
     with s3_bucket() as s3:
         result = run(seeds, args.jobs, args.seconds, s3, lambda line: print(line, flush=True),
                      args.only)  # fmt: skip
-    text = report(result, args.jobs, first)
-    print(f"\n{text}")
-    if args.report:
-        before, _, after = args.report.read_text().partition(TITLE)
-        if args.only:
-            before = f"{before.partition(TITLE_ONLY)[0]}{TITLE_ONLY}\n{text}\n"
-        else:
-            after = f"\n{text}"
-        args.report.write_text(before + TITLE + after)
+    print("\n| cases of | number |\n| --- | --- |")
+    for kind, count in result.cases.most_common():
+        print(f"| {kind} | {count:,} |")
+    wrong = len(result.differences)
+    print(f"{result.cases.total():,} cases from seed {first} on, {wrong} differences")
+    if args.keep:
+        found = f"{wrong} differences" if wrong else "nothing"
+        keep(ROWS[args.only], result.seconds, f"{result.cases.total():,} cases", found)
     sys.exit(1 if result.differences else 0)
 
 

@@ -1,4 +1,4 @@
-"""The short form of ``make differential``: as many cases as a minute holds."""
+"""The short form of ``make long ONLY=differential``: as many cases as a minute holds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``make fuzz``: every target in turn, on all cores, for a time or until so many executions.
 
-python -m tests.fuzz [--seconds 1200] [--executions N] [--report docs/fuzzing.md]
+python -m tests.fuzz [--seconds 1200] [--executions N] [--keep]
 
 Most of the time goes to short inputs, a tenth to inputs of some KiB. A target that finds something
 ends the run with exit status 1; the input lies in build/ then.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -23,9 +22,10 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from tests.support.evidence import keep
+
 BUILD = Path("build")
 HERE = Path(__file__).parent
-TITLE = "## The last long run\n"
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,6 @@ class Run:
         )
 
 
-def write_report(path: Path, run: Run, jobs: int) -> None:
-    """Everything from `TITLE` on is the last run's."""
-    text = path.read_text().partition(TITLE)[0]
-    facts = f"{time.strftime('%Y-%m-%d')}, {jobs} processes, {platform.machine()}.\n\n"
-    path.write_text(f"{text}{TITLE}\n{facts}{run.table()}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=1200)
@@ -158,7 +151,7 @@ def main() -> None:
     parser.add_argument("--slice", type=int, default=0, help="seconds of one turn of a target")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first turn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--report", type=Path)
+    parser.add_argument("--keep", action="store_true", help="write the row of docs/evidence.md")
     names = [target.name for target in TARGETS]
     parser.add_argument("--targets", nargs="+", choices=names, default=names)
     args = parser.parse_args()
@@ -167,8 +160,9 @@ def main() -> None:
     run = Run(targets, args.seconds, args.executions, turn, args.seed)
     run.work(args.jobs)
     print(run.table())
-    if args.report:
-        write_report(args.report, run, args.jobs)
+    if args.keep:
+        ran = f"{run.executions.total():,} inputs for {len(targets)} targets"
+        keep("fuzzing", run.duration, ran, ", ".join(run.failed) or "nothing")
     sys.exit(1 if run.failed else 0)
 
 

@@ -1,4 +1,4 @@
-"""Hosts that share a store's permitted rate, on a virtual clock: short ``make sim-fleet``."""
+"""Hosts that share a store's permitted rate: the short form of ``make long ONLY=fleet``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("greenlet")
 
-from bench.fleet.__main__ import PAGES, Run, fleet
-from bench.fleet.store import Bucket
+from tests.fleet.__main__ import PAGES, Run, fleet
+from tests.fleet.store import Bucket
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,7 @@ def test_a_script_that_would_end_its_element_is_refused(monkeypatch: pytest.Monk
 
 
 def test_vendored_libraries_are_what_the_manifest_says() -> None:
-    """`make vendor` fetches them."""
+    """`make generate ONLY=vendor` fetches them."""
     found = json.loads(asset("vendor/versions.json"))
     assert {f"vendor/{one['file']}" for one in found.values()} == {
         name for name in SCRIPTS if name.startswith("vendor/")

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -150,7 +151,8 @@ def section(name: str, common: set[str]) -> Iterator[str]:
     )
     yield f"## `tfio-store {name} {arguments}`"
     yield ""
-    yield " ".join((command.help or "").replace("\n\n", " ").split())
+    text = " ".join((command.help or "").split())
+    yield textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
     yield ""
     own = [o for o in command.params if isinstance(o, click.Option) and o.name not in common]
     if own:

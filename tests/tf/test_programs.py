@@ -29,7 +29,7 @@ def ran(program: str, *arguments: str, timeout: float, **env: str) -> str:
 
 @pytest.mark.timeout(290)
 def test_nothing_grows() -> None:
-    """The short form of ``make soak``: datasets come and go."""
+    """The short form of ``make long ONLY=soak``: datasets come and go."""
     ran("tests.tf.programs.soak", "--minutes", "0", "--cycles", "108", timeout=280)
 
 
@@ -49,7 +49,7 @@ def test_every_change_leaves_strings_and_heap_whole(tmp_path: Path) -> None:
 
 
 def test_many_threads_under_faults() -> None:
-    """The short form of ``make stress-filesystem``."""
+    """The short form of ``make long ONLY=stress``."""
     pytest.importorskip("s3fs")
     threads = ["--seconds", "8", "--threads", "8"]
-    assert "0 failures" in ran("bench.filesystem_stress", *threads, timeout=200)
+    assert "0 failures" in ran("tests.tf.programs.filesystem_stress", *threads, timeout=200)

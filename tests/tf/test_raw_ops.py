@@ -1,5 +1,5 @@
 """What a graph that comes from anywhere may hand to the ops: tensors of any shape, claims of any
-size, outputs of any type. `make test-tensorflow-asan` runs these under AddressSanitizer, which sees
+size, outputs of any type. `make long ONLY=asan` runs these under AddressSanitizer, which sees
 what is read or written outside of a tensor; `tests/fuzz/raw_ops.py` draws more of them."""
 
 from __future__ import annotations

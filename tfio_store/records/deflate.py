@@ -6,7 +6,7 @@ a two-byte header, each block as raw deflate data that ends on a byte boundary (
 and refers to no earlier block, then an empty last block and the Adler-32.
 
 Which library does the work was chosen by measuring 1 MiB blocks (MB/s and compressed size, source
-text, one core; `bench/codecs.py` prints the table):
+text, one core):
 
     level 1:  zlib 117 (30 %)   libdeflate 232 (28 %)   isal 482 (29 %)  <- chosen
     level 6:  zlib  36 (25 %)   libdeflate  90 (25 %)  <- chosen
