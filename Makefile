@@ -212,7 +212,7 @@ sizes: ## how large each part of the repository is, beside its limit
 # A commit to compare with; empty for the last release.
 BASE ?=
 BENCHES := core s3
-BENCHES_ENGINES := dropin torch grain packing
+BENCHES_ENGINES := dropin torch grain packing memory
 
 bench: $(addprefix bench-,$(or $(ONLY),$(BENCHES) $(BENCHES_ENGINES) engines tfdata-s3 host)) ## every table of docs/benchmarks.md, beside peers; ONLY=torch
 
@@ -228,9 +228,9 @@ bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer
 bench-compare: $(VENV)/.bench ## this tree beside BASE, another commit of it, which is built; ONLY=reader
 	$(BIN)/python -m bench.compare $(BASE) $(addprefix --only ,$(ONLY)) $(ARGUMENTS)
 
-# One process with 1 to 16 threads on the cores of this machine, beside pread and BASE.
-bench-host: $(VENV)/.bench
-	$(BIN)/python -m bench.host $(BASE) $(ARGUMENTS)
+# One process on 1, 2, 4 … all cores of this machine, beside its limits, peers, and BASE.
+bench-host: .venv-engines/.peers
+	$(ENGINES) -m bench.host $(BASE) $(ARGUMENTS)
 
 .venv-tf216/.peer: .venv-tf216/.ready
 	@$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps tensorflow-io==0.37.1

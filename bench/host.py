@@ -5,21 +5,14 @@ what the machine allows and beside peers that are installed. Each figure is the 
 rounds; a run is a process of its own that may use so many cores. The first run of a process warms
 it up and is not counted. With ``BASE``, another commit of this tree takes turns with it.
 
-====================  ==============================================================================
-local                 records in large batches, all checksums taken; the limit is `pread` by as many
-                      threads as cores. "readers" are as many readers as cores, each in a thread
-bucket                the same from a store of several processes (`bench.fast_store`) that share the
-                      cores of this machine; the limit is obstore's own ranges, by as many threads
-columns               10 scalars a row, to columns, local and from the bucket; the limit is the same
-                      rows already in memory
-torch                 10 scalars a row, to batches of 1,024 tensors, by a loader without a worker
-                      and with one
-pictures              JPEGs of 500 x 375 to batches of 224 x 224; the limit is the decoder alone, in
-                      as many threads, at the same scale and without resizing
-loop                  small steps in Python, while they are fed: the share of their own speed that
-                      they keep, without the waiting
-gpu                   ResNet-50 on a GPU, fed with JPEGs; the limit is one batch again and again
-====================  ==============================================================================
+local: records in large batches, all checksums taken. The limit is `pread` by as many threads as
+cores; "readers" are as many readers, each in a thread. bucket: the same from a store of several
+processes that share the cores (`bench.fast_store`); the limit is obstore's own ranges. columns: 10
+scalars a row; the limit is the same rows already in memory. torch: these rows in batches of 1,024
+tensors. pictures: JPEGs of 500 x 375 to 224 x 224; the limit is the decoder alone, at the same
+scale and without resizing. loop: small steps in Python while they are fed: the share of their own
+speed that they keep, without the waiting. gpu: ResNet-50, fed with JPEGs; the limit is one batch
+again and again.
 
 "under the GIL" is the processor time of a reader when the call that reads and scans a span is taken
 out: its results are kept from a first pass, and a second one is handed them. So many seconds for a
@@ -285,28 +278,7 @@ def torch(run: Run) -> Rates:
     found = {"no workers": rate(rows, partial(batches, place, BATCH))}
     found["bucket, no workers"] = rate(rows, partial(batches, run.place("scalars", True), BATCH))
     found["one worker"] = rate(rows, partial(batches, place, BATCH, 1), warm=False)
-    if importlib.util.find_spec("tfrecord"):
-        found["tfrecord, a worker a core"] = by_tfrecord(run)
     return found
-
-
-def by_tfrecord(run: Run) -> float:
-    """vahidk's tfrecord over one shard, for three seconds."""
-    from tfrecord.torch.dataset import MultiTFRecordDataset
-    from torch.utils.data import DataLoader
-
-    names = {f"{kind}{k}": "int" if kind == "i" else "float" for kind in "if" for k in range(5)}
-    paths = [path.name.removesuffix(".tfrecord") for path in run.files("scalars")]
-    dataset = MultiTFRecordDataset(
-        f"{run.folder}/bench/{{}}.tfrecord", None, {p: 1 / len(paths) for p in paths}, names
-    )
-    count, begin = 0, 0.0
-    for batch in DataLoader(dataset, BATCH, num_workers=run.cores):
-        begin = begin or time.perf_counter()
-        count += len(batch["i0"])
-        if time.perf_counter() > begin + 3:
-            break
-    return count / 1e6 / 3
 
 
 def pictures(run: Run) -> Rates:
