@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tfio_store.dataset.model import Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Limits
 from tfio_store.dataset.source import Source, of_source, open_dataset
 from tfio_store.example import Examples, decode_examples
 from tfio_store.example.arrow import to_arrow
@@ -45,6 +45,9 @@ __all__ = [
 
 _MOST_BYTES = 64 << 20
 """Bytes of records that are decoded ahead of what is asked for."""
+
+_READ_AHEAD = MEMORY_BUDGET // 2
+"""Bytes that are read ahead of these. What is made of records takes as much again."""
 
 _MOST_ROOM = 1 << 30
 """Bytes that nulls and defaults may take in what is made of these records."""
@@ -171,7 +174,11 @@ def read_table(
     """
     storage = given_storage(storage_options, storage)
     with RecordReader(
-        source, on_corrupt=on_corrupt, storage=storage, max_record_bytes=max_record_bytes
+        source,
+        on_corrupt=on_corrupt,
+        storage=storage,
+        memory_budget=_READ_AHEAD,
+        max_record_bytes=max_record_bytes,
     ) as reader:
         full = reader.dataset.schema if schema is None else read_by(schema, reader.dataset)
         batches: Iterable[RecordBatch] = reader.batches()
@@ -248,7 +255,8 @@ def iter_tables(
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, given_storage(storage_options, storage), limits=limits)
-    read = partial(RecordReader.of, dataset, max_record_bytes=max_record_bytes)
+    within: Any = {"memory_budget": _READ_AHEAD, "max_record_bytes": max_record_bytes}
+    read = partial(RecordReader.of, dataset, **within)
     # what is damaged is told of once, by the batches
     passed_by: OnCorrupt = "raise" if check_policy(on_corrupt) == "raise" else lambda region: None
     full = whole_schema(partial(read, on_corrupt=passed_by), source, schema)
