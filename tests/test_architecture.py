@@ -160,6 +160,31 @@ def test_nothing_goes_round() -> None:
     assert circle(graph) is None
 
 
+DAMAGE = {"DataLossError", "CorruptRecordError", "TruncatedRecordError"}
+
+
+def test_damage_is_told_in_one_file() -> None:
+    """Errors of damage are made in one file, and no sentence of theirs is passed to it as a text,
+    but what a decoder says of values."""
+    makers, texts = set(), set()
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if called in DAMAGE:
+                makers.add(module)
+            if called == "damaged" and any(map(_is_text, node.args)):
+                texts.add(module)
+    assert makers == {"records.damage"}
+    assert texts == {"episodes.decoding"}  # where in an episode, and the decoder's words
+
+
+def _is_text(argument: ast.expr) -> bool:
+    words = [n.value for n in ast.walk(argument) if isinstance(n, ast.Constant)]
+    return any(isinstance(word, str) and " " in word for word in words)
+
+
 # The C and Cython of the bridge to TensorFlow. What Cython makes of it is not counted.
 
 
