@@ -264,6 +264,7 @@ static void load(op_lent *block, const op_block *asked, void *fetch) {
                      .verify = settings->verify,
                      .max_record_bytes = settings->max_record_bytes,
                      .size = (size_t)(asked->raw_stop - asked->raw_start),
+                     .indexed = asked->sums.behind >= 0,
                      .sums = asked->sums};
     bool had = op_is_raw_local(asked->url, asked->codec, settings)
                    ? load_local(asked, &found.bytes, &why)

@@ -84,6 +84,7 @@ typedef struct {
     bool verify;
     uint64_t max_record_bytes;
     size_t size;  /* bytes of all these records; 0: nobody knows */
+    bool indexed; /* an index tells where these bytes end, and that a record ends there */
     op_sums sums; /* if all records from the block's first to its last are passed by or wanted */
 } op_search;
 
