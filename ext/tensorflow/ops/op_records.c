@@ -22,6 +22,7 @@
 #endif
 
 void (*op_return_lent)(void *lender);
+const char *op_reasons[OP_REASONS] = {"cut", "damaged length", "damaged data"};
 
 bool op_chunk_take(op_chunk *bytes, size_t size, failure *why) {
     *bytes = (op_chunk){0};
@@ -178,11 +179,8 @@ static bool fail_fault(failure *why, const op_search *wanted, const tfrecord_cur
                     " bytes, over the limit of %" PRIu64
                     "; pass a larger max_record_bytes= if it is real",
                     wanted->url, offset, at->need, wanted->max_record_bytes);
-    const char *reason = "the data ends inside a record";
-    if (at->fault == TFRECORD_LENGTH_CRC)
-        reason = "the checksum of a record's length does not hold";
-    if (at->fault == TFRECORD_DATA_CRC) reason = "the checksum of a record's data does not hold";
-    return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url, reason, offset);
+    return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url,
+                op_reasons[at->fault], offset);
 }
 
 static bool is_known(const op_search *wanted) { return wanted->whole && wanted->sums.behind >= 0; }
