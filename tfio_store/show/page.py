@@ -291,11 +291,11 @@ def page_of(facts: Facts) -> str:
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def frame_of(page: str, *, height: int = 720) -> str:
+def frame_of(page: str) -> str:
     """A page within another, such as a notebook, which its scripts cannot touch."""
     return (
         f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="tfio_store report" '
-        f'width="100%" height="{height}" style="border: 1px solid #8884"></iframe>'
+        'width="100%" height="720" style="border: 1px solid #8884"></iframe>'
     )
 
 

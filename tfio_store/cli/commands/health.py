@@ -135,7 +135,7 @@ def index(
     if idx and (save_as is not None or index_dir is not None):
         raise click.UsageError("--idx writes text files only: leave --as and --index-dir out")
     if idx:
-        written = write_idx_files(urls, storage=session.storage)
+        written = write_idx_files(urls, session.storage)
         if session.json:
             output.document("index", {"written": written})
         else:
