@@ -160,6 +160,29 @@ def test_nothing_goes_round() -> None:
     assert circle(graph) is None
 
 
+LISTING = ("storage", "read", "loader", "torch.iterable", "records.framing")
+"""Rooms and modules that list what others may use of them."""
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_names_are_listed_where_users_import_them(module: str) -> None:
+    """Or where a module hands on those of others. Elsewhere the underscore says what is private."""
+    path = MODULES[module]
+    doors = path.parent == PACKAGE or path.name == "__init__.py" or path.suffix == ".pyi"
+    if doors or f"{module}.".startswith(tuple(f"{name}." for name in LISTING)):
+        return
+    body = ast.parse(path.read_text("utf-8")).body
+    lists = [node for node in body if isinstance(node, ast.Assign)]
+    names = [ast.literal_eval(n.value) for n in lists if ast.unparse(n.targets[0]) == "__all__"]
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not names or imported & set(names[0])
+
+
 DAMAGE = {"DataLossError", "CorruptRecordError", "TruncatedRecordError"}
 
 

@@ -26,19 +26,6 @@ from tfio_store.records.damage import damaged, placed
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import unknown
 
-__all__ = [
-    "Episode",
-    "Images",
-    "Place",
-    "context_of",
-    "decode_episode",
-    "frames_at",
-    "schema_of",
-    "stacked",
-    "values_at",
-    "whole",
-]
-
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_INFLATED = 1 << 30
 _MOST_RATIO = 256

@@ -32,8 +32,6 @@ from tfio_store.storage.threads import mapped
 from tfio_store.write.parts import Place, put_parts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
-
 _SHARDS_AT_ONCE = 4
 
 

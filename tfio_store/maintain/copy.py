@@ -38,8 +38,6 @@ from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
-__all__ = ["copy", "salvage", "usual_codec"]
-
 
 def copy(
     source: Source,

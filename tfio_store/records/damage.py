@@ -17,28 +17,6 @@ from tfio_store.errors import (
     TruncatedRecordError,
 )
 
-__all__ = [
-    "CUT",
-    "HEAD_BYTES",
-    "IN_HEADER",
-    "LOOKS_LIKE",
-    "SPILLED",
-    "damaged",
-    "ends_before",
-    "hint",
-    "lacks",
-    "lacks_records",
-    "looks_like",
-    "not_an_example",
-    "nothing_read",
-    "nothing_sound",
-    "other_codec",
-    "placed",
-    "said_of",
-    "short_record",
-    "uncounted",
-]
-
 _Placed = TypeVar("_Placed", CorruptRecordError, SchemaError)
 
 IN_HEADER = "the data ends inside a record's header"

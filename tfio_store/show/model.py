@@ -17,37 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import Reason
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage.redaction import redacted
-
-__all__ = [
-    "Damage",
-    "Facts",
-    "FeatureFacts",
-    "Finding",
-    "Header",
-    "Histogram",
-    "Item",
-    "Level",
-    "Place",
-    "Scope",
-    "ShardBar",
-    "ShardSizes",
-    "SizeAt",
-    "Top",
-    "counted",
-    "finding",
-    "number",
-    "percent",
-    "shard_bars",
-    "shard_sizes",
-    "size",
-    "verb",
-]
-
 
 # Numbers in the sentences of a report.
 

@@ -18,19 +18,6 @@ from tfio_store.show.model import Facts, FeatureFacts, Finding, Item, Scope, siz
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import for_writing
 
-__all__ = [
-    "FIRST_LINES",
-    "SCRIPTS",
-    "STYLE",
-    "asset",
-    "fitted",
-    "frame_of",
-    "page_of",
-    "save_page",
-    "scope_text",
-]
-
-
 # The scripts and the style of a report: small classic scripts that share one global, ``tfio``, in
 # this order.
 

@@ -18,8 +18,6 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["ShardCount", "count", "count_shards", "counted"]
-
 _FILES_AT_ONCE = 8
 
 

@@ -25,19 +25,6 @@ from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 
-__all__ = [
-    "EMPTY_EXAMPLES",
-    "FIRST",
-    "first_schema",
-    "infer_schema",
-    "named_schema",
-    "read_by",
-    "schema_of_records",
-    "schema_of_source",
-    "telling",
-]
-
-
 # Finds the schema that Examples or SequenceExamples have in common, by what each one holds.
 
 

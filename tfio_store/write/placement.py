@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tfio_store.write.shard_stream import ShardStream
 
 
-__all__ = ["FixedShards", "InRuns", "RollingShards", "ShardFor", "ShuffledShards"]
-
 ShardFor = Callable[[Any], int]
 
 

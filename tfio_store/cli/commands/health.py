@@ -25,8 +25,6 @@ from tfio_store.errors import Reason
 if TYPE_CHECKING:
     from tfio_store.maintain.verify import VerifyReport
 
-__all__ = ["clean", "index", "salvage", "verify"]
-
 
 @click.command(epilog=examples("verify s3://bucket/train", "verify --quick train"))
 @urls

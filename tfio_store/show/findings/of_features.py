@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checks import counted
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.show.columns import class_shown
 from tfio_store.show.features import role_of, said, shown_name
 from tfio_store.show.gallery import Candidate
-from tfio_store.show.model import Finding, Level, counted, finding, number, percent, verb
+from tfio_store.show.model import Finding, Level, finding, number, percent, verb
 from tfio_store.show.sample import Sample
 from tfio_store.show.strings import Issue
 from tfio_store.show.tally import FeatureTally
 from tfio_store.tables.media_types import shown_value
-
-__all__ = ["class_findings", "feature_findings", "media_findings", "string_findings"]
-
 
 # Findings of features that are classes: which are rare, and in what order they come.
 

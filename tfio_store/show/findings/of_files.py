@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tfio_store.dataset.checks import counted
 from tfio_store.errors import Reason
 from tfio_store.show.model import (
     MANY,
@@ -14,7 +15,6 @@ from tfio_store.show.model import (
     Finding,
     Level,
     ShardSizes,
-    counted,
     finding,
     number,
     percent,
@@ -24,8 +24,6 @@ from tfio_store.show.model import (
 from tfio_store.show.sample import Sample
 from tfio_store.storage.redaction import redacted
 from tfio_store.tables.media_types import visible
-
-__all__ = ["file_findings", "record_findings"]
 
 
 def file_findings(sample: Sample, sizes: ShardSizes) -> Iterator[Finding]:

@@ -40,19 +40,6 @@ from tfio_store.tf.dataset.spans import (
 )
 from tfio_store.tf.dataset.stages import MAPS_CAN_END
 
-__all__ = [
-    "FEW",
-    "batch_dataset",
-    "can_shuffle",
-    "frame_bytes",
-    "raw_local",
-    "shuffled_dataset",
-    "takes_turns",
-    "too_small",
-    "turns_dataset",
-    "window_spans",
-]
-
 FEW = 16
 """A shuffled or parsed batch with fewer records may be too small."""
 

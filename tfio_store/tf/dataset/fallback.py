@@ -24,7 +24,6 @@ from tfio_store.tf.dataset.spans import Blocks, group_of
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["raise_error", "read_blocks", "read_stream"]
 
 _UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
