@@ -160,6 +160,54 @@ def test_nothing_goes_round() -> None:
     assert circle(graph) is None
 
 
+LISTING = ("storage", "read", "loader", "torch.iterable", "records.framing")
+"""Rooms and modules that list what others may use of them."""
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_names_are_listed_where_users_import_them(module: str) -> None:
+    """Or where a module hands on those of others. Elsewhere the underscore says what is private."""
+    path = MODULES[module]
+    doors = path.parent == PACKAGE or path.name == "__init__.py" or path.suffix == ".pyi"
+    if doors or f"{module}.".startswith(tuple(f"{name}." for name in LISTING)):
+        return
+    body = ast.parse(path.read_text("utf-8")).body
+    lists = [node for node in body if isinstance(node, ast.Assign)]
+    names = [ast.literal_eval(n.value) for n in lists if ast.unparse(n.targets[0]) == "__all__"]
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not names or imported & set(names[0])
+
+
+DAMAGE = {"DataLossError", "CorruptRecordError", "TruncatedRecordError"}
+
+
+def test_damage_is_told_in_one_file() -> None:
+    """Errors of damage are made in one file, and no sentence of theirs is passed to it as a text,
+    but what a decoder says of values."""
+    makers, texts = set(), set()
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if called in DAMAGE:
+                makers.add(module)
+            if called == "damaged" and any(map(_is_text, node.args)):
+                texts.add(module)
+    assert makers == {"records.damage"}
+    assert texts == {"episodes.decoding"}  # where in an episode, and the decoder's words
+
+
+def _is_text(argument: ast.expr) -> bool:
+    words = [n.value for n in ast.walk(argument) if isinstance(n, ast.Constant)]
+    return any(isinstance(word, str) and " " in word for word in words)
+
+
 # The C and Cython of the bridge to TensorFlow. What Cython makes of it is not counted.
 
 

@@ -158,14 +158,6 @@ class TruncatedRecordError(DataLossError):
     """The data ends inside a record."""
 
 
-def not_an_example(
-    why: object, *, offset: int = 0, record: int | None = None
-) -> CorruptRecordError:
-    """The error of a record in memory that is no Example, or of one of a batch."""
-    reason, kind = f"{Reason.NOT_EXAMPLE.text}: {why}", Reason.NOT_EXAMPLE
-    return CorruptRecordError(reason, path="<buffer>", offset=offset, kind=kind, record=record)
-
-
 class RecordTooLargeError(TFIOStoreError):
     """A record is longer than ``max_record_bytes``. No memory was allocated for it.
 

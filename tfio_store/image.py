@@ -35,10 +35,11 @@ except ModuleNotFoundError as _error:
         f"tfio_store.image needs {_error.name}: pip install 'tfio_store[images]'", name=_error.name
     ) from _error
 
-from tfio_store.errors import CorruptRecordError, DataLossWarning
+from tfio_store.errors import DataLossWarning, Reason
 from tfio_store.example.feature import encoding_of
 from tfio_store.example.kinds import SCAN, check_scans
 from tfio_store.example.schema import Schema
+from tfio_store.records.damage import damaged
 from tfio_store.records.texts import unknown
 from tfio_store.storage.cores import cores, workers
 
@@ -563,8 +564,8 @@ def _decoded(
         first = min(bad)
         where, path = place(first)
         if on_corrupt == "raise":
-            reason = f"{where}: the image {bad[first]}"
-            raise CorruptRecordError(reason, path=path or "<buffer>", offset=-1) from bad[first]
+            reason, path = f"{where}: the image {bad[first]}", path or "<buffer>"
+            raise damaged(Reason.CONTENT, reason, path=path, offset=-1) from bad[first]
         count = "1 damaged image" if len(bad) == 1 else f"{len(bad)} damaged images"
         which = f"{path}: {count}" if path else count
         text = f"{which} skipped, zeros stand in their place; the first is {where}: it {bad[first]}"

@@ -17,7 +17,8 @@ import sys
 
 import numpy as np
 
-from tfio_store.errors import SchemaError, not_an_example
+from tfio_store.errors import SchemaError
+from tfio_store.records.damage import not_an_example
 from tfio_store.example.exactness import refuse_float
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.learned import as_floats, common_shape, raise_two_kinds, raise_two_units

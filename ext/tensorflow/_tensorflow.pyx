@@ -12,6 +12,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strdup
 from pool cimport POOL_CAPSULE, pool_borrow, pool_functions
 
+from tfio_store.errors import Reason
+
 
 cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"

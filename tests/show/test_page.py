@@ -216,7 +216,7 @@ def test_our_scripts_read_no_markup_and_set_no_style_attributes() -> None:
 def test_the_guide_lists_each_kind_of_finding() -> None:
     findings = Path(page_module.__file__).parent / "findings"
     sources = "".join(path.read_text("utf-8") for path in findings.glob("*.py"))
-    pattern = r"(?:Finding\(|_of\(|_told\(\s*tally,)\s*\"([a-z0-9-]+)\""
+    pattern = r"(?:finding\(|_of\(|_told\(\s*tally,)\s*\"([a-z0-9-]+)\""
     kinds = set(re.findall(pattern, sources))
     assert len(kinds) > 25
     guide = (Path(__file__).parents[2] / "docs/report.md").read_text("utf-8")

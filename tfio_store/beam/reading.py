@@ -30,15 +30,6 @@ from tfio_store.tables.infer import named_schema, telling
 from tfio_store.tables.partitions import Partition, partitions
 from tfio_store.tables.read_table import row_types, rows_maker
 
-__all__ = [
-    "ReadAllFromTFRecord",
-    "ReadFromTFRecord",
-    "codec_of",
-    "decoder_of",
-    "is_told",
-    "told",
-]
-
 # Arguments that are named as Beam names them, and what they mean here.
 
 

@@ -40,8 +40,6 @@ from tfio_store.tables.write_table import TableJob, chosen_schema
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.write_job import WriteJob
 
-__all__ = ["RecordTask", "WriteToTFRecord"]
-
 _MOST_RECORDS, _MOST_BYTES = 1024, 1 << 20
 """Bytes of records that are written in one go."""
 

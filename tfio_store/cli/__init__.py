@@ -3,18 +3,6 @@
 Here are its exit codes.
 """
 
-__all__ = [
-    "DAMAGED",
-    "INTERNAL",
-    "INTERRUPTED",
-    "NOT_THERE",
-    "NO_DATASET",
-    "STORE_FAILED",
-    "USAGE",
-    "Signalled",
-    "of_signal",
-]
-
 DAMAGED = 1
 """The answer is no: there is damage, or a difference."""
 

@@ -15,8 +15,6 @@ from typing import Any, NoReturn
 
 from tfio_store.cli import USAGE, Signalled, of_signal
 
-__all__ = ["main", "script"]
-
 _PATIENCE = 0.8
 """Seconds that a command has to take back what it began, once it must end."""
 

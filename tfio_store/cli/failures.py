@@ -23,17 +23,6 @@ from tfio_store.errors import (
 )
 from tfio_store.storage.redaction import redacted
 
-__all__ = [
-    "OutputClosedError",
-    "document_of",
-    "exit_code",
-    "for_stream",
-    "in_the_shell",
-    "printable",
-    "tell",
-]
-
-
 # Text that a terminal may be sent: no character of a dataset moves its cursor or renames its
 # window.
 

@@ -12,26 +12,6 @@ import click
 
 from tfio_store.storage import Storage
 
-__all__ = [
-    "COMMON",
-    "STREAM",
-    "Session",
-    "Source",
-    "character",
-    "common",
-    "common_with_output",
-    "duration",
-    "examples",
-    "features",
-    "into_target",
-    "max_record_bytes",
-    "options_of_another",
-    "parse_options",
-    "size",
-    "sources",
-    "urls",
-]
-
 Command = Callable[..., Any]
 
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from tfio_store.cli.options import Session
     from tfio_store.write.progress import Progress
 
-__all__ = [
-    "document",
-    "human_bytes",
-    "is_terminal",
-    "line",
-    "lines",
-    "message",
-    "progress",
-    "raw",
-    "table",
-    "without_reader",
-]
 
 _WIDE = 1 << 14
 """Columns of what is no terminal, so that nothing is cut."""

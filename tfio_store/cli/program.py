@@ -20,8 +20,6 @@ from tfio_store.cli.options import COMMON, Session
 from tfio_store.cli.output import without_reader
 from tfio_store.records.texts import alike
 
-__all__ = ["program", "run"]
-
 COMMANDS = {
     "info": ("about", "What a source is: records, bytes, files, schema."),
     "count": ("about", "The number of records."),

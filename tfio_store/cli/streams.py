@@ -19,8 +19,6 @@ import click
 from tfio_store.cli import output
 from tfio_store.cli.options import STREAM, Source
 
-__all__ = ["kept_input", "opened_source", "opened_target"]
-
 
 class Printed(io.RawIOBase):
     """Standard output as a file that is written. A terminal gets text that it does not act on."""

@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 
-__all__ = [
-    "MOST_BLOCK_BYTES",
-    "MOST_TABLE_BYTES",
-    "ONE_BLOCK_BYTES",
-    "START_BYTES",
-    "BlockTable",
-    "CrcsArray",
-    "ShardInfo",
-    "StartsArray",
-    "are_cheap",
-    "crcs_of",
-    "cut_table",
-    "decode_table",
-    "encode_table",
-    "relative_starts",
-]
-
-
 # Where each record of a raw shard begins. By this one record is read alone, without its block.
 #
 # The numbers count from the start of the record's block, so that 32 bits hold them.

@@ -11,18 +11,6 @@ import numpy as np
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.records.framing import FRAME_OVERHEAD
 
-__all__ = [
-    "check_from_0",
-    "check_from_1",
-    "check_name",
-    "check_positive",
-    "check_room",
-    "check_whole",
-    "counted",
-    "held",
-    "whole_number",
-]
-
 
 def check_name(name: str) -> str:
     """Return ``name``. ValueError unless it is a relative path that stays in its folder on every

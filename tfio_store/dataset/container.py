@@ -22,19 +22,6 @@ from tfio_store.records.framing import crc32c
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = [
-    "HEADER_BYTES",
-    "SECTION_HEAD_BYTES",
-    "check_header",
-    "container",
-    "first_section_bytes",
-    "payload_of",
-    "section",
-    "section_bytes",
-    "section_crc",
-    "sections",
-    "streamed_section",
-]
 
 _MAGIC, _VERSION = b"TFIOSIDX", 1
 _HEADER = struct.Struct("<8sII")

@@ -31,18 +31,6 @@ from tfio_store.storage import ObjectInfo, Storage, Store
 from tfio_store.storage.storage import for_writing
 from tfio_store.storage.store import early, names_in
 
-__all__ = [
-    "Folder",
-    "FoundManifest",
-    "Root",
-    "begin_to_find",
-    "check_hides_nothing",
-    "check_no_datasets",
-    "locate",
-    "look_inside",
-    "read_manifest",
-]
-
 Found: TypeAlias = "tuple[Folder, DatasetManifest] | None"
 """A dataset's folder and manifest; None where there is none."""
 

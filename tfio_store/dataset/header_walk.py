@@ -34,22 +34,6 @@ from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import mapped
 
-__all__ = [
-    "BLOCK_BYTES",
-    "HeaderWalker",
-    "block_table",
-    "codec_of",
-    "format_idx",
-    "frame_bounds",
-    "index_raw_shards",
-    "indexed_shard",
-    "is_remote",
-    "parse_idx",
-    "walked",
-    "with_idx",
-]
-
-
 # Text index files as DALI's and vahidk's ``tfrecord2idx`` write them: ``offset size`` of each
 # frame, line by line.
 #

@@ -23,8 +23,6 @@ from tfio_store.records.framing import crc32c
 from tfio_store.storage import Store, Version
 from tfio_store.storage.aside import aside
 
-__all__ = ["ListedShards", "Places", "ShardVersion", "committed_shards"]
-
 
 class Home(NamedTuple):
     """What a manifest says of a shard: its size, its CRC32C, the generation, and its number."""

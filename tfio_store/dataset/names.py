@@ -27,23 +27,6 @@ from tfio_store.dataset.checks import check_name, check_positive
 from tfio_store.storage.aside import ASIDE, facts_of
 from tfio_store.storage.redaction import redacted
 
-__all__ = [
-    "DEFAULT_SHARD_BYTES",
-    "FIXED_TEMPLATE",
-    "MANIFEST_SUFFIX",
-    "ROLLING_TEMPLATE",
-    "DatasetNames",
-    "RollOver",
-    "begun",
-    "committed",
-    "hidden_tag",
-    "index_name",
-    "manifest_name",
-    "new_attempt",
-    "new_tag",
-    "split_url",
-]
-
 FIXED_TEMPLATE = "{name}-{shard:05d}-of-{num_shards:05d}.tfrecord"
 ROLLING_TEMPLATE = "{name}-{shard:05d}.tfrecord"
 

@@ -16,19 +16,6 @@ from tfio_store.storage import Store
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import names_in
 
-__all__ = [
-    "NotFound",
-    "ambiguous",
-    "missing_shards",
-    "no_dataset_in",
-    "no_match",
-    "nothing_named",
-    "saved_by_tensorflow",
-    "shown",
-    "unfinished",
-    "without_shards",
-]
-
 _LONGEST = 300
 """Letters of a name that an error shows."""
 

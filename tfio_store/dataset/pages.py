@@ -42,9 +42,6 @@ from tfio_store.records.framing import crc32c
 from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.threads import PerProcess
 
-__all__ = ["WHOLE_BYTES", "Pages", "Ranges", "is_small"]
-
-
 _PAGES_KEPT = 4 << 20
 _TABLES_KEPT = 6 << 20
 _STARTS_KEPT = 4 << 20

@@ -50,8 +50,6 @@ from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.store import LOOKS_AT_ONCE, early, listed
 from tfio_store.storage.threads import mapped
 
-__all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
-
 OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
 """The types that a list of sources may hold."""
 

@@ -33,22 +33,6 @@ from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.container import HEADER_BYTES, payload_of, section
 from tfio_store.records.arrays import Int64Array
 
-__all__ = [
-    "PAGE_SHARDS",
-    "IndexObject",
-    "Listed",
-    "PageRef",
-    "PageTotals",
-    "ShardPage",
-    "decode_page",
-    "encode_page",
-    "only_block",
-    "pages_from_json",
-    "pages_to_json",
-    "shards_of_a_page",
-]
-
-
 PAGE_SHARDS = 2048
 """The most shards of a page, which then takes about 150 KB: one request, and the most that an
 append writes again."""

@@ -16,8 +16,6 @@ from tfio_store.dataset.block_tables import BlockTable, cut_table
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Store, Version
 
-__all__ = ["Shard", "Shards", "cut_shard"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:

@@ -26,9 +26,6 @@ from tfio_store.dataset.source import (
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["Slice", "bounds_of", "slice", "span_text"]
-
-
 # Spans of records as texts: "80%:", ":1000", "-1000:". No I/O.
 
 

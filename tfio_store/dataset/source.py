@@ -37,6 +37,7 @@ from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
 from tfio_store.errors import CorruptRecordError, ManifestError, SchemaError, TFIOStoreError
 from tfio_store.records.compression import codec_name
+from tfio_store.records.damage import placed
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
@@ -375,14 +376,9 @@ class _OfSource:
         path = redacted(str(self._source)) if named else ""
         if isinstance(error, CorruptRecordError) and error.path == "<buffer>" and named:
             record = None if error.record is None else self._first + error.record
-            raise CorruptRecordError(
-                error.reason, path=path, offset=-1, kind=error.kind, record=record
-            ) from error.__cause__
+            raise placed(error, path, record) from error.__cause__
         if isinstance(error, SchemaError):
-            record = self._first + error.record
-            raise SchemaError(
-                error.reason, feature=error.feature, record=record, path=path
-            ) from error.__cause__
+            raise placed(error, path, self._first + error.record) from error.__cause__
 
 
 def of_source(source: object, first: int = 0) -> AbstractContextManager[None]:

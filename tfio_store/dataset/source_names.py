@@ -29,27 +29,6 @@ from itertools import chain, product
 
 from tfio_store.storage.redaction import redacted
 
-__all__ = [
-    "MOST_NAMES",
-    "Names",
-    "Numbered",
-    "Pattern",
-    "ShardGroup",
-    "Stage",
-    "Step",
-    "as_pattern",
-    "grouped",
-    "has_magic",
-    "is_about_data",
-    "is_pattern",
-    "numbered",
-    "numbered_target",
-    "refuse_number",
-    "renumbered",
-    "shard_number",
-    "step",
-]
-
 MOST_NAMES = 100_000
 """So many names at most come of the braces of one name."""
 

@@ -15,8 +15,6 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Storage, Store
 
-__all__ = ["DESCRIPTION_BYTES", "at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
-
 DESCRIPTION_BYTES = 64 << 20
 """The description of millions of shards has less."""
 

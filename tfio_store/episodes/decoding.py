@@ -15,28 +15,16 @@ from typing import Any
 import numpy as np
 
 from tfio_store.episodes.features import Leaf, Tree, nested
-from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.errors import CorruptRecordError, DataLossError, Reason, SchemaError
 from tfio_store.example.codec import decode_examples
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import decoded_image, objects_of
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
+from tfio_store.records.damage import damaged, placed
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import unknown
-
-__all__ = [
-    "Episode",
-    "Images",
-    "Place",
-    "context_of",
-    "decode_episode",
-    "frames_at",
-    "schema_of",
-    "stacked",
-    "values_at",
-    "whole",
-]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_INFLATED = 1 << 30
@@ -76,10 +64,10 @@ class Place:
         """The feature does not hold what ``features.json`` says."""
         return SchemaError(reason, feature=leaf.name, record=self.episode, path=self.path)
 
-    def damaged(self, leaf: Leaf, step: int, reason: str) -> CorruptRecordError:
+    def damaged(self, leaf: Leaf, step: int, reason: str) -> DataLossError:
         """A value of the feature is damaged."""
         where = f"episode {self.episode}, step {self.first_step + step}"
-        return CorruptRecordError(f"{where}: {leaf.name} {reason}", path=self.path, offset=-1)
+        return damaged(Reason.CONTENT, f"{where}: {leaf.name} {reason}", path=self.path, offset=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +144,9 @@ def decode_episode(record: bytes, tree: Tree, schema: Schema, place: Place, step
         raw = decode_examples([record], schema, strings="batch")
     except CorruptRecordError as error:
         reason = f"episode {place.episode}: {error.reason}"
-        raise CorruptRecordError(reason, path=place.path, offset=-1) from error
+        raise damaged(error.kind, reason, path=place.path, offset=-1) from error
     except SchemaError as error:
-        raise SchemaError(
-            error.reason, feature=error.feature, record=place.episode, path=place.path
-        ) from error
+        raise placed(error, place.path, place.episode) from error
     raw, kept = _apart(record, raw)
     columns: dict[str, Any] = {}
     nbytes = kept + 512 * len(tree.leaves)
@@ -430,7 +416,7 @@ def _inflated(
     return found
 
 
-def _too_many_pixels(leaf: Leaf, at: tuple[Place, int]) -> CorruptRecordError:
+def _too_many_pixels(leaf: Leaf, at: tuple[Place, int]) -> DataLossError:
     where, step = at
     return where.damaged(
         leaf,
@@ -504,9 +490,8 @@ def _raise_for_one(
             else:
                 _of_pillow(leaf, each)
         except (CorruptRecordError, ValueError) as found:
-            reason = found.reason if isinstance(found, CorruptRecordError) else f"image {found}"
-            reason = reason.removeprefix("image 0 of the batch: the ")
-            raise where.damaged(leaf, step, f"is damaged: {reason}") from error
+            why = found.__cause__ if isinstance(found, CorruptRecordError) else found
+            raise where.damaged(leaf, step, f"is damaged: image {why}") from error
     raise error
 
 

@@ -14,8 +14,6 @@ from tfio_store.example.codec import encode_example
 from tfio_store.example.feature import encoding_of
 from tfio_store.example.kinds import encode_image
 
-__all__ = ["encode_nested"]
-
 _ABSENT = object()
 
 

@@ -41,8 +41,6 @@ from tfio_store.storage.cache.memory import MemoryCache
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 
-__all__ = ["Episodes", "Steps"]
-
 _AT_ONCE = 32
 _BYTES_AT_ONCE = 32 << 20
 """A loop over all episodes fetches so many, or so many bytes, in one round."""

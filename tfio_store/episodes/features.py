@@ -23,8 +23,6 @@ from tfio_store.example.feature import ClassLabel, Feature, Image
 from tfio_store.example.schema import Schema
 from tfio_store.records.texts import unknown
 
-__all__ = ["STEPS", "Leaf", "Tree", "nested"]
-
 STEPS = "steps"
 """The feature that holds the steps of an episode."""
 

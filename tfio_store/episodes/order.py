@@ -23,8 +23,6 @@ import numpy.typing as npt
 
 from tfio_store.records.arrays import Int64Array
 
-__all__ = ["EVEN", "Order", "Share", "Stage"]
-
 EVEN = (None, "pad", "drop")
 _BATCH = 1 << 16
 

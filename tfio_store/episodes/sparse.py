@@ -20,14 +20,6 @@ from tfio_store.episodes.features import Leaf
 if TYPE_CHECKING:
     from tfio_store.storage import Store, Version
 
-__all__ = [
-    "Ranges",
-    "UnusualError",
-    "count_values",
-    "example_of",
-    "find_first",
-    "record_of_step",
-]
 
 _NAMES = {1: "bytes", 2: "float32", 3: "int64"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}

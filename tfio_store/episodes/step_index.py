@@ -48,8 +48,6 @@ from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES as FRAME_HEA
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
 
-__all__ = ["ShardSteps", "decode_index", "encode_index", "index_name", "load_index", "steps_of"]
-
 _SHARDS, _STEPS = b"shards", b"steps"
 _LOCAL_CHUNK, _REMOTE_CHUNK = 4 << 10, 64 << 10
 _SHARDS_AT_ONCE = 16

@@ -17,8 +17,6 @@ from tfio_store.episodes.order import Order
 from tfio_store.read.record_source import is_number, record_numbers
 from tfio_store.records.arrays import Int64Array
 
-__all__ = ["EpisodeShuffle", "EpisodeSource", "Pad", "Windows"]
-
 Pad = Literal["repeat", "zero", "drop"]
 
 _PADS = ("repeat", "zero", "drop")

@@ -24,8 +24,6 @@ from tfio_store.storage.storage import for_writing, given_storage
 from tfio_store.write.file_writer import TFRecordWriter
 from tfio_store.write.lifecycle import Lifecycle
 
-__all__ = ["EpisodeWriter", "write_tfds"]
-
 _INFO, _FEATURES = "dataset_info.json", "features.json"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _NAME = re.compile(r"\w+")

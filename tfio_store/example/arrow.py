@@ -17,8 +17,6 @@ from tfio_store.example.ragged import Nullable, Ragged, Text, spread, valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["from_arrow", "needed_pyarrow", "to_arrow", "to_pandas"]
-
 
 def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> Any:
     """A Table. Fixed dimensions become fixed-size lists, ragged ones large lists. The types are

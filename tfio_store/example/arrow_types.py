@@ -15,21 +15,6 @@ import numpy as np
 
 from tfio_store.example.decoding import MOST_ROOM
 
-__all__ = [
-    "as_type",
-    "common_field",
-    "is_list",
-    "joined",
-    "lists_of",
-    "narrowed_type",
-    "packed",
-    "united",
-    "unpacked",
-    "with_room",
-    "without_open",
-    "zoned",
-]
-
 _MOST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfio_store.errors import CorruptRecordError, SchemaError, not_an_example
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import core_table, nan_as_nulls, normal_column
 from tfio_store.example.decoding import (
     KINDS,
@@ -32,6 +32,7 @@ from tfio_store.example.kinds import Labels, check_labels, meant, meant_schema, 
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load
+from tfio_store.records.damage import not_an_example
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import alike, listed
 

@@ -39,15 +39,6 @@ from tfio_store.example.values import (
 from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = [
-    "CoreColumn",
-    "ListColumn",
-    "core_table",
-    "nan_as_nulls",
-    "normal_column",
-    "plain_row",
-]
-
 CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
 ListColumn = tuple[bytes, Any, Int64Array, "Int64Array | None", int, "BoolArray | None"]
 

@@ -16,26 +16,6 @@ from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = [
-    "KINDS",
-    "MOST_ROOM",
-    "Nulls",
-    "check_apart",
-    "check_nulls",
-    "check_room",
-    "decode_column",
-    "decode_feature_list",
-    "decode_fixed",
-    "decode_nullable",
-    "decode_steps",
-    "is_fixed",
-    "keys_of",
-    "masked",
-    "most_room",
-    "record_of",
-    "splits_of",
-]
-
 KINDS = {"bytes": 1, "float32": 2, "int64": 3}
 
 Array = npt.NDArray[Any]

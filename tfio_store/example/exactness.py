@@ -10,19 +10,6 @@ import numpy.typing as npt
 
 from tfio_store.records.arrays import BoolArray
 
-__all__ = [
-    "exact_array",
-    "float32s",
-    "has_nulls_of_its_own",
-    "is_null",
-    "joined_exactly",
-    "lost_in_float32",
-    "null_flags",
-    "null_kinds",
-    "number_kind",
-    "rounded",
-]
-
 _EXACT = 2.0**53
 """float64 holds all integers up to this one."""
 

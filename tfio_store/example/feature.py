@@ -12,16 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "EXACT",
-    "ROW_LENGTHS",
-    "ClassLabel",
-    "Feature",
-    "Image",
-    "Shape",
-    "encoding_of",
-]
-
 ROW_LENGTHS = "/row_lengths"
 """The end of the name of a nested ragged feature's second feature."""
 

@@ -12,8 +12,6 @@ import tensorflow as tf
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 
-__all__ = ["from_spec", "list_spec", "to_spec"]
-
 _TO_TF = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 _FROM_TF = {dtype: name for name, dtype in _TO_TF.items()}
 

@@ -17,8 +17,6 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged, Text, row_of
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["blank", "evened", "fitted", "levelled", "wrong_levels"]
-
 _TEXT = ("bytes", "str")
 _CONTINUES = 0xC0, 0x80
 """A byte that continues a UTF-8 character, under this mask, is this."""

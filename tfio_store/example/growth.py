@@ -10,8 +10,6 @@ from tfio_store.example.arrow_types import united
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 
-__all__ = ["grown", "grown_json", "optional", "values_of"]
-
 _WIDE = ("int64", "float32", "float64", "bytes", "unknown")
 
 _REMEDY = "write it with the dataset's type, or under another name, or overwrite the dataset"

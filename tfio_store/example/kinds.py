@@ -16,20 +16,6 @@ from tfio_store.example.ragged import Nullable, Ragged, Text, row_of
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 
-__all__ = [
-    "SCAN",
-    "Labels",
-    "check_labels",
-    "check_scans",
-    "decoded_image",
-    "encode_image",
-    "meant",
-    "meant_schema",
-    "named",
-    "objects_of",
-    "written",
-]
-
 Labels = Literal["numbers", "names"]
 """How classes come."""
 

@@ -17,19 +17,6 @@ from tfio_store.example.schema import Schema
 from tfio_store.example.values import no_feature
 from tfio_store.records.framing import RecordBatch
 
-__all__ = [
-    "as_floats",
-    "checked_state",
-    "common_shape",
-    "is_narrowed",
-    "joined_states",
-    "learned_schema",
-    "raise_two_kinds",
-    "raise_two_units",
-    "schema_of",
-    "undecided",
-]
-
 Shape = tuple[int | None, ...]
 State = dict[str, Any]
 """``records`` and ``others`` (those that were no mappings), and of each column: the kind, how many

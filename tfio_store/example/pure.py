@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import CorruptRecordError, SchemaError, not_an_example
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.pure_encoding import (
     Learner,
     encode_columns,
@@ -24,6 +24,7 @@ from tfio_store.example.pure_encoding import (
     encode_sequence_example,
 )
 from tfio_store.records.arrays import BoolArray, Int64Array
+from tfio_store.records.damage import not_an_example
 
 __all__ = [
     "Learner",

@@ -20,14 +20,6 @@ from tfio_store.example.values import (
 )
 from tfio_store.records.arrays import BoolArray, Int64Array
 
-__all__ = [
-    "Learner",
-    "encode_columns",
-    "encode_example",
-    "encode_sequence_columns",
-    "encode_sequence_example",
-]
-
 BYTES, FLOAT, INT64 = 1, 2, 3
 LENGTH = 2
 

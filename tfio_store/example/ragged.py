@@ -16,18 +16,6 @@ from tfio_store.example.exactness import exact_array, joined_exactly, null_flags
 from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = [
-    "Nullable",
-    "Ragged",
-    "Text",
-    "apart",
-    "joined_columns",
-    "row_of",
-    "spread",
-    "valid_rows",
-]
-
-
 # `Text`: many strings as UTF-8 in one buffer, which no Python object stands for.
 
 

@@ -21,8 +21,6 @@ from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import numpy_times, plain_string
 
-__all__ = ["FittingRecords", "SequenceRecord", "fit_record"]
-
 
 class SequenceRecord(dict[str, Any]):
     """A mapping to encode as a SequenceExample. ``listed`` are its feature lists' names."""

@@ -13,8 +13,6 @@ from tfio_store.errors import printable
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
 from tfio_store.records.texts import html_table, unknown
 
-__all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
-
 RECORD = "record"
 """The column of whole records, where their contents are unknown or bytes are wanted."""
 

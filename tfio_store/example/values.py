@@ -18,21 +18,6 @@ from tfio_store.example.exactness import float32s, is_null, null_flags, number_k
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.ragged import Ragged
 
-__all__ = [
-    "check_keys",
-    "expand",
-    "flat_strings",
-    "is_string",
-    "no_feature",
-    "numpy_times",
-    "plain",
-    "plain_array",
-    "plain_string",
-    "refuse_null_step",
-    "shape_of",
-    "unit_of",
-]
-
 
 def check_keys(mapping: Any) -> None:
     """TypeError unless ``mapping`` is a mapping whose keys are str."""

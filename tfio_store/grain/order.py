@@ -10,9 +10,6 @@ import grain
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Order", "shuffled_numbers"]
-
-
 # Grain's shuffle of numbers, for many numbers at once.
 #
 # Grain permutes numbers by a Simon cipher whose result is taken again until it is small enough

@@ -23,8 +23,6 @@ from tfio_store.read.record_source import RecordSource
 from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import Threads
 
-__all__ = ["Ahead", "Records", "elements", "objects", "rows_of", "threads_of"]
-
 
 class Records(Sequence[Any]):
     """A data source for Grain. ``_getitems`` is what Grain calls for many rows at once."""

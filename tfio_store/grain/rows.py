@@ -26,8 +26,6 @@ from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 
-__all__ = ["Rows", "elastic", "source", "together"]
-
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 4 << 20
 _BYTES_AT_RANDOM = 1 << 20

@@ -14,9 +14,6 @@ from tfio_store.loader.content import Reader
 from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import hold_to, versions_text
 
-__all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]
-
-
 # Which part of a dataset a host reads, by ``shard=``.
 
 

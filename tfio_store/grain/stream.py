@@ -23,8 +23,6 @@ from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 
-__all__ = ["Stream", "stream"]
-
 
 def stream(
     source: Source | Mixture,

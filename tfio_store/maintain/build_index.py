@@ -32,8 +32,6 @@ from tfio_store.storage.threads import mapped
 from tfio_store.write.parts import Place, put_parts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
-
 _SHARDS_AT_ONCE = 4
 
 
@@ -344,24 +342,10 @@ def write_idx(
     target.put(target_path, format_idx(walker.offsets(), shard.nbytes))
 
 
-def write_idx_files(
-    source: Source,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    storage: Storage | None = None,
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-) -> list[str]:
+def write_idx_files(source: Source, storage: Storage) -> list[str]:
     """Write the text index of each raw file of a source beside it, as `write_idx` does. Gives
     their names: those of the files, with ``.idx`` behind."""
-    storage = given_storage(storage_options, storage)
-    written = []
-    dataset = open_dataset(source, storage, compression=None)
-    for shard in dataset.shards:
-        write_idx(
-            shard.address,
-            f"{shard.address}.idx",
-            max_record_bytes=max_record_bytes,
-            storage=dataset.storage,
-        )
-        written.append(f"{shard.url}.idx")
-    return written
+    shards = open_dataset(source, storage, compression=None).shards
+    for shard in shards:
+        write_idx(shard.address, f"{shard.address}.idx", storage=storage)
+    return [f"{shard.url}.idx" for shard in shards]

@@ -34,8 +34,6 @@ from tfio_store.write.stored_objects import (
     tag_in,
 )
 
-__all__ = ["Leftovers", "check_there", "clean"]
-
 _DAY = 86400.0
 
 _DELETED_BETWEEN = 1000

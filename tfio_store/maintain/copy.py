@@ -19,13 +19,14 @@ from tfio_store.dataset.manifest import DatasetManifest, Loss
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, of_source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
+from tfio_store.errors import DataLossError, NoRecordsError, Reason, SchemaError
 from tfio_store.example import Nullable, decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.growth import grown, grown_json, optional
 from tfio_store.example.schema import Schema
 from tfio_store.maintain.verify import VerifyReport, look_at_objects, sound_batches
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.damage import damaged, nothing_sound
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
@@ -36,8 +37,6 @@ from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
-
-__all__ = ["copy", "salvage", "usual_codec"]
 
 
 def copy(
@@ -265,16 +264,13 @@ def _name(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _nothing_sound(dataset: Dataset, report: VerifyReport) -> CorruptRecordError:
+def _nothing_sound(dataset: Dataset, report: VerifyReport) -> DataLossError:
     """The error of a source without one sound record. It tells what was found first."""
-    words = "no sound record was found, and nothing was written"
     if not report.skipped:
-        reason = f"{words}: {report.problems[0]}"
-        return CorruptRecordError(reason, path=dataset.shard(0).url, offset=-1)
+        reason = nothing_sound(report.problems[0])
+        return damaged(Reason.CONTENT, reason, path=dataset.shard(0).url, offset=-1)
     first = report.skipped[0]
-    return CorruptRecordError(
-        f"{words}: {first.reason}", path=first.path, offset=first.offset, kind=first.kind
-    )
+    return damaged(first.kind, nothing_sound(first.reason), path=first.path, offset=first.offset)
 
 
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:

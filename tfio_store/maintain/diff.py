@@ -23,8 +23,6 @@ from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.infer import first_schema
 from tfio_store.write.progress import OnProgress, check_on_progress
 
-__all__ = ["DatasetDiff", "diff"]
-
 _DIGEST = np.dtype([("high", "<u8"), ("low", "<u8")])
 
 

@@ -16,8 +16,6 @@ from tfio_store.records.framing import crc32c
 from tfio_store.storage import Retry, Storage, Store
 from tfio_store.storage.cores import cores
 
-__all__ = ["Diagnosis", "diagnose"]
-
 _PACKAGES = (
     "tfio_store", "numpy", "fsspec", "google-crc32c", "s3fs", "gcsfs", "adlfs", "obstore",
     "pyarrow", "pandas", "pillow", "zstandard", "isal", "deflate", "tensorflow", "click", "rich",

@@ -20,8 +20,6 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
-__all__ = ["DatasetInfo", "ShardFacts", "info"]
-
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:

@@ -23,8 +23,6 @@ from tfio_store.storage.store import DISTANT, LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["VerifyReport", "look_at_objects", "reported", "sound_batches", "verify"]
-
 
 @dataclass
 class VerifyReport:

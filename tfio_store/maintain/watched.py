@@ -11,8 +11,6 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.records.framing import crc32c, crc32c_combine
 from tfio_store.storage import Storage, Store, Version
 
-__all__ = ["WatchedStorage"]
-
 _Ranges = dict[int, tuple[int, int]]
 """Of each start, the end and the CRC32C."""
 

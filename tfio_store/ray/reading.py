@@ -24,8 +24,6 @@ from tfio_store.tables.infer import named_schema, telling
 from tfio_store.tables.partitions import Partition, partitions, row_batches
 from tfio_store.tables.read_table import row_types
 
-__all__ = ["TFRecordDatasource", "read_tfrecords"]
-
 _BLOCK_BYTES = 16 << 20
 """Bytes of records that go to Ray as one table. It joins them to larger blocks."""
 

@@ -17,8 +17,6 @@ from ray.data.extensions import (
 
 from tfio_store.example.schema import Schema
 
-__all__ = ["ONLY_ROWS", "columns_of_block", "tensor_names", "with_tensors"]
-
 ONLY_ROWS = "__bsp_stub"
 """The column by which Ray knows the number of rows of a table without columns. It shows it to
 nobody."""

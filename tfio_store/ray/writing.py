@@ -20,8 +20,6 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.tables.write_table import TableJob, WrittenTable
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
 
-__all__ = ["TFRecordDatasink", "write_tfrecords"]
-
 
 class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
     """Writes a dataset of Ray for `ray.data.Dataset.write_datasink`. It writes one, once.

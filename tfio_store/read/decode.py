@@ -19,7 +19,6 @@ from tfio_store.dataset.inflate.checkpoints import CheckpointError, inflate_from
 from tfio_store.dataset.inflate.index import REPAIR, BuiltIndex
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.errors import (
-    CorruptRecordError,
     DataLossWarning,
     ManifestError,
     Reason,
@@ -29,7 +28,7 @@ from tfio_store.errors import (
 )
 from tfio_store.read.order import Cut
 from tfio_store.records.compression import CODECS, StreamError, decompress_block
-from tfio_store.records.damage import CUT, damaged, lacks
+from tfio_store.records.damage import CUT, damaged, lacks, nothing_read
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     HEADER_BYTES,
@@ -100,12 +99,8 @@ class FileSkips:
         """At the end of the file, warn of what was skipped. CorruptRecordError if there was nothing
         else."""
         if self.first is not None and not self.records:
-            raise CorruptRecordError(
-                f"nothing in this file can be read: {self.first.reason}",
-                path=url,
-                offset=self.first.offset,
-                kind=self.first.kind,
-            )
+            reason, offset = nothing_read(self.first.reason), self.first.offset
+            raise damaged(self.first.kind, reason, path=url, offset=offset)
         self.say()
 
     def say(self) -> None:

@@ -30,10 +30,10 @@ from tfio_store.records.compression import (
 from tfio_store.records.damage import (
     CUT,
     HEAD_BYTES,
-    LOOKS_LIKE,
     damaged,
     ends_before,
     hint,
+    other_codec,
 )
 from tfio_store.records.framing import (
     HEADER_BYTES,
@@ -310,7 +310,7 @@ def _contradiction(codec: str, first_bytes: BytesLike) -> str:
         return ""
     if found is None and not begins_raw(head):
         return hint(head)
-    return f"{LOOKS_LIKE}{found or 'raw'} records; leave compression= at its default"
+    return other_codec(found)
 
 
 class _Inflater:

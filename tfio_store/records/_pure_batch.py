@@ -15,9 +15,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.arrays import Int64Array
 
-__all__ = ["bytes_view", "crc32c", "crc32c_combine", "crc_backend", "masked_crc32c", "refuse_array"]
-
-
 # CRC32C for the pure-Python core, by google-crc32c.
 
 

@@ -5,7 +5,5 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "Int64Array"]
-
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]

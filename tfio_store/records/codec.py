@@ -14,8 +14,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason
 
-__all__ = ["Codec", "StreamError", "optional"]
-
 
 class StreamError(Exception):
     """Compressed bytes that do not decode; ``truncated`` if more of them could have."""

@@ -7,8 +7,6 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-__all__ = ["ADVICE", "load", "running"]
-
 ADVICE = "install a wheel, or install again where there is a C compiler"
 
 running: dict[str, str] = {}

@@ -1,32 +1,30 @@
-"""What is said of damaged bytes: the errors that readers raise are made here, and they say what a
-file holds that is none of TFRecords. No I/O.
+"""What is said of damage. Every `DataLossError` is made here, and so is its sentence, unless that
+comes from a decoder: of a codec, of images. No I/O.
 """
 
 from __future__ import annotations
 
 import string
+from typing import TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import CorruptRecordError, DataLossError, Reason, TruncatedRecordError
+from tfio_store.errors import (
+    CorruptRecordError,
+    DataLossError,
+    Reason,
+    SchemaError,
+    TruncatedRecordError,
+)
 
-__all__ = [
-    "CUT",
-    "HEAD_BYTES",
-    "IN_HEADER",
-    "LOOKS_LIKE",
-    "damaged",
-    "ends_before",
-    "hint",
-    "lacks",
-    "looks_like",
-    "said_of",
-]
+_Placed = TypeVar("_Placed", CorruptRecordError, SchemaError)
 
 IN_HEADER = "the data ends inside a record's header"
 
 CUT = ": it was cut, or replaced by a shorter one"
 """What may have happened to a file that is too short."""
+
+SPILLED = "what was spilled to a temporary file reads back otherwise; is the disk in order?"
 
 
 def damaged(
@@ -38,10 +36,33 @@ def damaged(
     head: BytesLike | None = None,
 ) -> DataLossError:
     """The error for this kind of damage. ``reason``: the sentence, if there is more to say than the
-    kind's. ``head``: see `said_of`."""
+    kind's. ``offset``: -1 where none is known. ``head``: see `said_of`."""
     said, text = said_of(kind, reason or kind.text, head)
     made = TruncatedRecordError if kind.is_cut else CorruptRecordError
     return made(text, path=path, offset=offset, kind=said)
+
+
+def not_an_example(
+    why: object, *, offset: int = 0, record: int | None = None
+) -> CorruptRecordError:
+    """The error of a record in memory that is no Example, or of one of a batch."""
+    reason, kind = f"{Reason.NOT_EXAMPLE.text}: {why}", Reason.NOT_EXAMPLE
+    return CorruptRecordError(reason, path="<buffer>", offset=offset, kind=kind, record=record)
+
+
+def uncounted(path: str) -> DataLossError:
+    """The error of a file whose records could not be counted."""
+    return DataLossError("its records were not counted", path=path, offset=0)
+
+
+def placed(error: _Placed, path: str, record: int | None, offset: int = -1) -> _Placed:
+    """An error of a record in memory, as that of a record of a source, whose number it names."""
+    if isinstance(error, SchemaError):
+        assert record is not None
+        return SchemaError(error.reason, feature=error.feature, record=record, path=path)
+    return CorruptRecordError(
+        error.reason, path=path, offset=offset, kind=error.kind, record=record
+    )
 
 
 def said_of(kind: Reason, reason: str, head: BytesLike | None) -> tuple[Reason, str]:
@@ -56,9 +77,34 @@ def lacks(what: str, missing: int) -> str:
     return f"the file ends inside or before a {what}, {missing} bytes of which are missing"
 
 
+def lacks_records(missing: int) -> str:
+    """That a block has fewer records than its index tells of."""
+    return f"the data ends inside a block: {missing} of its records are missing"
+
+
+def short_record(need: int) -> str:
+    """That a stream ends inside a record."""
+    return f"the data ends {need} or more bytes before the record does"
+
+
 def ends_before(end: int, stop: int, told: str = "its listing, manifest or index") -> str:
-    """That a file ends at a byte, and not where it is ``told`` to."""
-    return f"the file ends at byte {end}, {stop - end} bytes before the end that {told} says"
+    """That a file ends at a byte, and is ``told`` to have more."""
+    return f"the file ends at byte {end}, before the byte {stop} that {told} says"
+
+
+def nothing_read(first: str) -> str:
+    """That all of a file is damaged. ``first``: what was found first."""
+    return f"nothing in this file can be read: {first}"
+
+
+def nothing_sound(first: object) -> str:
+    """That there is nothing to copy. ``first``: the damage that was found first."""
+    return f"no sound record was found, and nothing was written: {first}"
+
+
+def other_codec(found: str | None) -> str:
+    """To append: what the file holds, if it is not ``compression=``; None stands for raw."""
+    return f"{LOOKS_LIKE}{found or 'raw'} records; leave compression= at its default"
 
 
 # What a file is that holds no TFRecords, by its first bytes.

@@ -25,8 +25,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.codec import Codec, StreamError, optional
 
-__all__ = ["Deflate", "Gzip", "Zlib"]
-
 _isal, _deflate = optional("isal.isal_zlib"), optional("deflate")
 
 _LAST_BLOCK = b"\x03\x00"

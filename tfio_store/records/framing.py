@@ -17,7 +17,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
 )
 from tfio_store.records.compiled import load, running
-from tfio_store.records.damage import damaged
+from tfio_store.records.damage import damaged, short_record
 
 __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
@@ -242,7 +242,7 @@ class RecordDecoder:
         with self._inside:
             self._check()
             if self._filled:
-                reason = f"the data ends {self.need} or more bytes before the record does"
+                reason = short_record(self.need)
                 head = None if self._offset else memoryview(self._carried)[: self._filled]
                 self._error = damaged(
                     Reason.TRUNCATED, reason, path=self._path, offset=self._offset, head=head

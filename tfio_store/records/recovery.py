@@ -24,9 +24,6 @@ from tfio_store.records.framing import (
     sum_behind,
 )
 
-__all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion", "joined"]
-
-
 # Decompression past damage: as far as the data inflate, then from the next member on.
 #
 # The output of a damaged member is handed over too. The member's checksum says that some byte

@@ -9,9 +9,6 @@ from html import escape
 
 from tfio_store.errors import printable
 
-__all__ = ["alike", "html_table", "listed", "unknown", "warn"]
-
-
 # What an error says of a name that does not exist: which one was meant, and which there are.
 
 

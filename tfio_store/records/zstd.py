@@ -10,8 +10,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.codec import Codec
 
-__all__ = ["Zstd"]
-
 _MOST_WINDOW = 128 << 20
 """Bytes that a frame may have the decoder look back."""
 

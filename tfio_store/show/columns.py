@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 else:
     _example = load("example", "tfio_store.example._example", "tfio_store.example.pure")
 
-__all__ = [
-    "Column",
-    "Decoded",
-    "Key",
-    "class_shown",
-    "decoded",
-    "is_pixels",
-    "name_of",
-    "owners_of",
-    "raw_numbers",
-]
 
 _DTYPES = {0: "none", 1: "bytes", 2: "float32", 3: "int64"}
 

@@ -29,9 +29,6 @@ from tfio_store.show.sample import Sample
 from tfio_store.show.tally import RECORD
 from tfio_store.tables.media_types import visible
 
-__all__ = ["facts_of"]
-
-
 # The images, audio and texts that a report shows: a few of the candidates, within bounds.
 
 

@@ -15,9 +15,6 @@ from tfio_store.show.tally import FeatureTally
 from tfio_store.tables.held_numbers import Held, quantiles
 from tfio_store.tables.media_types import is_audio, is_image, shown_value, visible
 
-__all__ = ["facts_of_feature", "role_of", "said", "shown_name"]
-
-
 # Bins of numbers, chosen so that a chart of them reads well.
 
 

@@ -35,9 +35,6 @@ from tfio_store.tables.media_types import (
     shown_value,
 )
 
-__all__ = ["Candidate", "Gallery", "single_values", "spread"]
-
-
 # The single values of a record, as captions show them.
 
 

@@ -9,41 +9,18 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import Reason
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage.redaction import redacted
-
-__all__ = [
-    "Damage",
-    "Facts",
-    "FeatureFacts",
-    "Finding",
-    "Header",
-    "Histogram",
-    "Item",
-    "Level",
-    "Place",
-    "Scope",
-    "ShardBar",
-    "ShardSizes",
-    "SizeAt",
-    "Top",
-    "counted",
-    "number",
-    "percent",
-    "shard_bars",
-    "shard_sizes",
-    "size",
-]
-
 
 # Numbers in the sentences of a report.
 
@@ -77,6 +54,14 @@ def size(nbytes: float) -> str:
         value /= 1024
         units.pop(0)
     return f"{value:.1f} {units[0]}" if value < 10 else f"{value:,.0f} {units[0]}"
+
+
+_SINGULAR = {"are": "is", "end": "ends", "hold": "holds", "look": "looks"}
+
+
+def verb(count: int, plural: str) -> str:
+    """The verb of so many things: ``verb(1, "are")`` is "is"."""
+    return _SINGULAR[plural] if count == 1 else plural
 
 
 Level = Literal["error", "warning", "note"]
@@ -162,6 +147,23 @@ class Finding:
     feature: str | None = None
     shards: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
+
+
+_MOST_NAMED = 100
+
+
+def finding(
+    kind: str,
+    level: Level,
+    text: str,
+    feature: str | None = None,
+    *,
+    shards: Iterable[int] = (),
+    rows: Iterable[int] = (),
+) -> Finding:
+    """A `Finding`, which names the first of these shards and rows."""
+    some = (tuple(int(each) for each in islice(all_, _MOST_NAMED)) for all_ in (shards, rows))
+    return Finding(kind, level, text, feature, *some)
 
 
 @dataclass(frozen=True, slots=True)

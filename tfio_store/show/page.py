@@ -18,19 +18,6 @@ from tfio_store.show.model import Facts, FeatureFacts, Finding, Item, Scope, siz
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import for_writing
 
-__all__ = [
-    "FIRST_LINES",
-    "SCRIPTS",
-    "STYLE",
-    "asset",
-    "fitted",
-    "frame_of",
-    "page_of",
-    "save_page",
-    "scope_text",
-]
-
-
 # The scripts and the style of a report: small classic scripts that share one global, ``tfio``, in
 # this order.
 
@@ -291,11 +278,11 @@ def page_of(facts: Facts) -> str:
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def frame_of(page: str, *, height: int = 720) -> str:
+def frame_of(page: str) -> str:
     """A page within another, such as a notebook, which its scripts cannot touch."""
     return (
         f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="tfio_store report" '
-        f'width="100%" height="{height}" style="border: 1px solid #8884"></iframe>'
+        'width="100%" height="720" style="border: 1px solid #8884"></iframe>'
     )
 
 

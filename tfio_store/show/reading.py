@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = ["Piece", "Reading"]
-
-
 # Records in the middle of a raw file that has no index.
 #
 # A reader that is dropped into a file finds the next frame whose two checksums hold, and goes on

@@ -19,8 +19,6 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.write.progress import OnProgress, check_on_progress
 
-__all__ = ["Report", "report"]
-
 
 @dataclass(frozen=True)
 class Report:

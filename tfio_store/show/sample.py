@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.checks import check_from_1
+from tfio_store.dataset.checks import check_from_1, counted
 from tfio_store.dataset.model import Dataset, Limits, common_told
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset, repeatable
 from tfio_store.dataset.tfds import tfds_features
@@ -26,15 +26,13 @@ from tfio_store.records.framing import (
     RecordBatch,
 )
 from tfio_store.show.gallery import Gallery
-from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
+from tfio_store.show.model import Damage, Place, Scope, SizeAt
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import Plan, chosen
 from tfio_store.show.tally import MOST_NAMES, Tallies
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress
-
-__all__ = ["Opened", "Sample", "open_source", "take_sample"]
 
 # The source of a report: opened, with the facts of its manifest.
 

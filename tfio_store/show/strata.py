@@ -14,14 +14,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checks import counted
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.records.arrays import Int64Array
-from tfio_store.show.model import counted, number
+from tfio_store.show.model import number
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
-
-__all__ = ["SPOT_BYTES", "BlockPick", "FilePick", "Pick", "Plan", "SpotPick", "chosen"]
 
 SPOT_BYTES = 256 << 10
 """Bytes that are read at a spot of a file without an index; and the share of a spot in what is read

@@ -11,8 +11,6 @@ from hashlib import blake2b
 from tfio_store.tables.held_numbers import Budget, Held
 from tfio_store.tables.media_types import is_text, media_type
 
-__all__ = ["Issue", "Strings"]
-
 _SHORT = 64
 """Longer strings are compared by the beginning of a digest."""
 

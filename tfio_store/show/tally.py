@@ -21,9 +21,6 @@ from tfio_store.show.columns import Column, Key, decoded, name_of, owners_of, ra
 from tfio_store.show.strings import Issue, Strings
 from tfio_store.tables.held_numbers import Budget, Held
 
-__all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
-
-
 # Finds records that are there more than once.
 
 

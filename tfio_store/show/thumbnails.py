@@ -17,9 +17,6 @@ from tfio_store.example.feature import Feature
 from tfio_store.show.columns import is_pixels
 from tfio_store.tables.media_types import image_size, is_image, media_type, visible
 
-__all__ = ["Look", "look_at", "look_at_pixels", "pixel_shape", "png_of"]
-
-
 # Raw pixels: byte strings of a known height and width, without a header that says so.
 
 

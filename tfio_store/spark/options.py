@@ -12,8 +12,6 @@ from tfio_store.example.schema import Schema
 from tfio_store.storage import Retry, Storage
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["ReadOptions", "WriteOptions"]
-
 RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 
 _NO_TABLES = (

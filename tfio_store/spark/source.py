@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["TFRecordDataSource", "register"]
-
-
 # Reading: a task for each of `partitions`.
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 
-__all__ = ["arrow_schema", "check_casts", "features_of", "is_bytes", "spark_batch", "spark_schema"]
-
 
 def spark_schema(types: Any) -> Any:
     """The Spark schema (StructType) for columns of these Arrow types. All columns take nulls."""

@@ -25,8 +25,6 @@ from tfio_store.write.write_job import WriteJob
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["ExampleWriter", "RecordWriter", "Written", "writer_of"]
-
 
 def writer_of(options: WriteOptions, columns: StructType) -> _Writer:
     """Begin a job. ValueError or TypeError, and no job, for columns that can't be written."""

@@ -13,7 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import Reason, TruncatedRecordError
+from tfio_store.errors import Reason
+from tfio_store.records.damage import damaged, ends_before
 from tfio_store.storage import Store, Version
 from tfio_store.storage.cores import begins, cores, workers
 from tfio_store.storage.local import LocalStore
@@ -373,13 +374,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             return
         end = fetch.start + nbytes
         if not self._may_be_short:
-            raise TruncatedRecordError(
-                f"the file ends at byte {end}, before the byte {fetch.stop} that its listing, "
-                "manifest or index says",
-                path=fetch.store.url(fetch.path),
-                offset=end,
-                kind=Reason.SHORT_FILE,
-            )
+            url, reason = fetch.store.url(fetch.path), ends_before(end, fetch.stop)
+            raise damaged(Reason.SHORT_FILE, reason, path=url, offset=end)
         fetch.version.end = end if fetch.version.end is None else min(end, fetch.version.end)
 
     def _fill(self) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.faults import unopened
@@ -28,6 +29,27 @@ SERVICES = {
     "abfs": "azure", "abfss": "azure", "az": "azure",
 }  # fmt: skip
 """Of each scheme; also the extra that installs the client."""
+
+STORES = {
+    "file": "tfio_store.storage.local.LocalStore",
+    "memory": "tfio_store.storage.fsspec_store.MemoryStore",
+    "http": "tfio_store.storage.http.HTTPStore",
+    "https": "tfio_store.storage.http.HTTPStore",
+    "s3": "tfio_store.storage.cloud.s3.S3Store",
+    "gcs": "tfio_store.storage.cloud.gcs.GCSStore",
+    "azure": "tfio_store.storage.cloud.azure.AzureStore",
+    "fsspec": "tfio_store.storage.fsspec_store.FsspecStore",
+}
+"""The stores of schemes and services, and what serves all others."""
+
+OBSTORES = {
+    service: (
+        f"tfio_store.storage.cloud.obstore.Auto{name}Store",
+        f"tfio_store.storage.cloud.obstore.Obstore{name}Store",
+    )
+    for service, name in (("s3", "S3"), ("gcs", "GCS"), ("azure", "Azure"))
+}
+"""What reads a service by obstore where it can, and what always does."""
 
 BUCKETS = ("s3", "s3a", "gs", "gcs")
 
@@ -176,14 +198,8 @@ def split_azure(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | No
 
 def factory_of(scheme: str, backend: str) -> Factory:
     """The function that makes stores of this scheme. Imports the client that it needs."""
-    if scheme == "file":
-        from tfio_store.storage.local import LocalStore
-
-        return LocalStore
-    if scheme == "memory":
-        from tfio_store.storage.fsspec_store import MemoryStore
-
-        return MemoryStore
+    if scheme in ("file", "memory"):
+        return store_class(STORES[scheme])
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
     by_name = backend == "obstore"
@@ -211,21 +227,7 @@ def obstore_factory(scheme: str, *, by_name: bool) -> Factory:
         import obstore  # noqa: F401
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
-    from tfio_store.storage.cloud.obstore import (
-        AutoAzureStore,
-        AutoGCSStore,
-        AutoS3Store,
-        ObstoreAzureStore,
-        ObstoreGCSStore,
-        ObstoreS3Store,
-    )
-
-    stores: dict[str, tuple[Factory, Factory]] = {
-        "s3": (AutoS3Store, ObstoreS3Store),
-        "gcs": (AutoGCSStore, ObstoreGCSStore),
-        "azure": (AutoAzureStore, ObstoreAzureStore),
-    }
-    return stores[SERVICES[scheme]][by_name]
+    return store_class(OBSTORES[SERVICES[scheme]][by_name])
 
 
 def fsspec_factory(scheme: str) -> Factory:
@@ -244,25 +246,13 @@ def fsspec_factory(scheme: str) -> Factory:
         raise ImportError(
             f"{scheme}:// URLs need a package that is not installed: {wanted}"
         ) from fault
-    if service == "s3":
-        from tfio_store.storage.cloud.s3 import S3Store
+    return store_class(STORES.get(service or scheme, STORES["fsspec"]))
 
-        return S3Store
-    if service == "gcs":
-        from tfio_store.storage.cloud.gcs import GCSStore
 
-        return GCSStore
-    if service == "azure":
-        from tfio_store.storage.cloud.azure import AzureStore
-
-        return AzureStore
-    if scheme in ("http", "https"):
-        from tfio_store.storage.http import HTTPStore
-
-        return HTTPStore
-    from tfio_store.storage.fsspec_store import FsspecStore
-
-    return FsspecStore
+def store_class(name: str) -> Factory:
+    """The store of this name. Its module is imported now, and its client with it."""
+    module, _, cls = name.rpartition(".")
+    return getattr(import_module(module), cls)  # type: ignore[no-any-return]
 
 
 def plugins() -> Mapping[str, EntryPoint]:

@@ -25,9 +25,6 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.tables.count import count
 from tfio_store.tables.read_table import arrow_types, table_batches, whole_schema
 
-__all__ = ["arrow_dataset"]
-
-
 # A pyarrow Dataset of Examples, and a scan of it.
 #
 # pyarrow's own Scanner would put threads of its own between: they read up to a gigabyte ahead, and

@@ -40,8 +40,6 @@ from tfio_store.tables.texts import JsonNumbers, as_json_line
 from tfio_store.tables.write_table import write_table
 from tfio_store.write.progress import OnProgress
 
-__all__ = ["Conversion", "convert"]
-
 _LINES = 1 << 20
 _NEITHER = (
     "copy() makes a dataset of datasets; a table's file ends in .parquet, .csv, .tsv, .jsonl or "

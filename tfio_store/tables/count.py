@@ -10,15 +10,13 @@ from typing import Any
 from tfio_store.dataset.header_walk import indexed_shard
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard, Shards
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.damage import uncounted
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
-
-__all__ = ["ShardCount", "count", "count_shards", "counted"]
 
 _FILES_AT_ONCE = 8
 
@@ -141,5 +139,5 @@ def _read_through(dataset: Dataset, index: int, budget: int, max_record_bytes: i
 
 def _known(shard: Shard) -> int:
     if shard.records is None:
-        raise DataLossError("its records were not counted", path=shard.url, offset=0)
+        raise uncounted(shard.url)
     return shard.records

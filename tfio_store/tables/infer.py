@@ -13,29 +13,17 @@ from typing import Any, TypeGuard, cast
 from tfio_store.dataset.model import Dataset, Shards, Told
 from tfio_store.dataset.source import Source, of_source
 from tfio_store.dataset.tfds import tfds_features
-from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError, not_an_example
+from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import Records, infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.damage import not_an_example, placed
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-
-__all__ = [
-    "EMPTY_EXAMPLES",
-    "FIRST",
-    "first_schema",
-    "infer_schema",
-    "named_schema",
-    "read_by",
-    "schema_of_records",
-    "schema_of_source",
-    "telling",
-]
-
 
 # Finds the schema that Examples or SequenceExamples have in common, by what each one holds.
 
@@ -123,9 +111,7 @@ def _described(record: Any, number: int) -> tuple[dict[str, Any], dict[str, Any]
                 f"it has {len(record)} bytes and no feature; read it with RecordReader"
             )
     except CorruptRecordError as error:
-        raise CorruptRecordError(
-            error.reason, path="<buffer>", offset=0, kind=error.kind, record=number
-        ) from None
+        raise placed(error, "<buffer>", number, offset=0) from None
     return found, lists
 
 
@@ -336,16 +322,12 @@ class _Sample:
             return schema_of_source(self._batches(sample), source, storage, numbered=False)
         except SchemaError as error:
             url, number = self._place(error.record)
-            raise SchemaError(
-                error.reason, feature=error.feature, record=number, path=url
-            ) from error.__cause__
+            raise placed(error, url, number) from error.__cause__
         except CorruptRecordError as error:
             if error.path != "<buffer>" or error.record is None:
                 raise
             url, number = self._place(error.record)
-            raise CorruptRecordError(
-                error.reason, path=url, offset=-1, kind=error.kind, record=number
-            ) from error.__cause__
+            raise placed(error, url, number) from error.__cause__
 
     def _batches(self, sample: int) -> Iterator[list[bytes]]:
         """The same number of each shard. Those of the other shards come where these have too

@@ -9,19 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = [
-    "MOST_LETTERS",
-    "excerpt",
-    "image_size",
-    "is_audio",
-    "is_image",
-    "is_text",
-    "media_type",
-    "shown_value",
-    "visible",
-]
-
-
 # Text of records, made harmless to look at: no control characters, no turned reading direction.
 
 

@@ -24,8 +24,6 @@ from tfio_store.dataset.shards import Shard, Shards
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Version
 
-__all__ = ["pack_shards", "unpack_shards"]
-
 
 def pack_shards(shards: Shards) -> bytes:
     """Bytes from which `unpack_shards` makes the same shards, without the places of their

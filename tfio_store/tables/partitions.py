@@ -40,8 +40,6 @@ from tfio_store.tables.infer import read_by
 from tfio_store.tables.packed_shards import pack_shards, unpack_shards
 from tfio_store.tables.read_table import arrow_types, rows_maker, table_batches
 
-__all__ = ["Partition", "partitions", "row_batches"]
-
 
 def partitions(
     source: Source,

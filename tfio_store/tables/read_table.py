@@ -29,17 +29,6 @@ from tfio_store.storage.cores import cores, workers
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by, schema_of_source, telling
 
-__all__ = [
-    "arrow_types",
-    "iter_tables",
-    "read_table",
-    "row_types",
-    "rows_maker",
-    "table_batches",
-    "whole_schema",
-]
-
-
 # Batches of records decoded by threads, in order and a few ahead.
 
 

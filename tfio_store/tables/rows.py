@@ -29,9 +29,6 @@ from tfio_store.storage import Storage
 from tfio_store.tables.infer import FIRST, first_schema, schema_of_records
 from tfio_store.tables.texts import iso_texts
 
-__all__ = ["LITTLE", "Selection", "parse_numbers", "slices_of"]
-
-
 # Some records of a source: its first, its last, a sample, or those of given numbers.
 
 

@@ -31,9 +31,6 @@ from tfio_store.tables.rows import LITTLE, slices_of
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["DatasetStats", "FeatureStats", "presence", "stats"]
-
-
 # Keeps count of one feature's values, batch by batch, in bounded memory.
 
 

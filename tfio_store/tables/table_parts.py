@@ -13,8 +13,6 @@ from tfio_store.example.codec import Examples
 from tfio_store.example.columns import nan_as_nulls, normal_column, plain_row
 from tfio_store.example.feature import Feature
 
-__all__ = ["Part", "Types", "is_one_table", "parts_of"]
-
 
 @dataclass
 class Part:

@@ -18,9 +18,6 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import unknown, warn
 from tfio_store.tables.table_parts import Part
 
-__all__ = ["TableSchema", "TaskSchema", "joined_schema", "kept_features"]
-
-
 # The one feature of a column, parts of which have two: what records of both can be read by.
 
 

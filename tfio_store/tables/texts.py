@@ -16,9 +16,6 @@ import numpy as np
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
 
-__all__ = ["JsonNumbers", "as_json_line", "as_json_value", "from_iso", "iso_texts", "spec_text"]
-
-
 # Values of records as JSON.
 
 

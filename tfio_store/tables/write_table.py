@@ -30,9 +30,6 @@ from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob
 
-__all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "needs", "write_table"]
-
-
 # The common part of the doors of engines.
 
 

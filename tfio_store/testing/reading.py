@@ -13,8 +13,6 @@ from tfio_store.errors import ReplacedError
 from tfio_store.storage import Store, Version
 from tfio_store.testing.site import Site
 
-__all__ = ["DATA", "ReadingTests"]
-
 DATA = bytes(range(256)) * 40
 
 NAMES = [

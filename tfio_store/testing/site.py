@@ -6,8 +6,6 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage import Storage, Store
 
-__all__ = ["Site"]
-
 
 class Site:
     """A fresh, empty place for the objects of one test.

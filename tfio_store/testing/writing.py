@@ -20,8 +20,6 @@ from tfio_store.storage.store import ObjectInfo
 from tfio_store.testing.reading import DATA
 from tfio_store.testing.site import Site
 
-__all__ = ["WritingTests"]
-
 
 def race(attempt: Callable[[int], object]) -> list[int]:
     """The numbers of those of 16 racers, starting together, who met no FileExistsError."""

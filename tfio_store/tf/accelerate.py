@@ -48,8 +48,6 @@ from tfio_store.tf.dataset.source import Source, known_names, workers
 from tfio_store.tf.dataset.streams import plain_dataset, records_of
 from tfio_store.tf.filesystem import storage_of
 
-__all__ = ["Accelerated", "accelerate"]
-
 
 class _Patch(threading.local):
     native = False

@@ -22,18 +22,6 @@ from tfio_store.records.compiled import ADVICE
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 from tfio_store.storage.redaction import redacted
 
-__all__ = [
-    "Fetch",
-    "Step",
-    "bridge_module",
-    "code_of",
-    "end_threads_quietly",
-    "explained",
-    "leave",
-    "refuse_when_leaving",
-    "with_clear_errors",
-]
-
 
 def bridge_module() -> ModuleType:
     """`tfio_store.tf._tensorflow`; ImportError that says what to do where it was not built."""

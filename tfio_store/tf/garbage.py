@@ -20,9 +20,6 @@ from typing import Any
 from tfio_store.storage.connection import may_wait, thread_of_requests
 from tfio_store.storage.threads import Owner, collection_in, collects_here, start_daemon
 
-__all__ = ["GIVEN_UP", "destroy_later", "has_a_caller", "wait_until_destroyed", "watch"]
-
-
 # Variables, tables and writers of summaries are destroyed inside the lock of TensorFlow's resource
 # manager. A writer of summaries is made inside it too, and asks its store whether the folder is
 # there. A collector that meets a resource now, in the thread that brings the answer or in the one

@@ -13,9 +13,6 @@ import tensorflow as tf
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Leaf", "from_json", "leaf_of", "leaves", "pack", "to_json"]
-
-
 # Element specs as JSON, and elements as flat lists of leaves.
 #
 # A spec is a nest (dicts, tuples, named tuples) of tensor, ragged and sparse specs. Nothing is

@@ -12,8 +12,6 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_missing", "stand_in"]
-
 
 def is_missing(package: str) -> bool:
     """Whether there is no such package to import."""

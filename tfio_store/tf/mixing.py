@@ -14,8 +14,6 @@ import tensorflow as tf
 from tfio_store.dataset.checks import check_from_0
 from tfio_store.read.choices import BLOCK, GOLDEN, MIXING, ONE, PAGE, TURN, Choices, weighted
 
-__all__ = ["mix_datasets"]
-
 _PAGES = 1 << 48
 
 

@@ -31,8 +31,6 @@ from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 
-__all__ = ["load", "save"]
-
 SPEC = "element_spec"
 """The key of the element spec in the manifest's metadata."""
 

@@ -26,8 +26,6 @@ from tfio_store.torch.states import WINDOWS
 from tfio_store.torch.tensors import tensors, transformed
 from tfio_store.torch.workers import Lent, packed, threads_here
 
-__all__ = ["EpisodeWindows"]
-
 Int64Array = npt.NDArray[np.int64]
 
 _VERSION = 1

@@ -22,9 +22,6 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import get_worker_info
 
-__all__ = ["Epochs", "Ranks", "Worker", "nameless_file", "starter"]
-
-
 # Finds which process of a job this is, and which worker of its loader.
 
 

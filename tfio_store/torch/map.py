@@ -19,8 +19,6 @@ from tfio_store.storage import Storage
 from tfio_store.torch.tensors import Content, content_of
 from tfio_store.torch.workers import Lent, carrying_errors, threads_here
 
-__all__ = ["TFRecordMap"]
-
 
 class TFRecordMap(Dataset):  # type: ignore[misc]
     """A PyTorch dataset with ``len()`` and ``[i]``, for samplers and ``shuffle=True``.

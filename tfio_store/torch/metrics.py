@@ -14,8 +14,6 @@ from typing import Any
 
 from tfio_store.torch.epochs import Worker, nameless_file
 
-__all__ = ["WorkerMetrics"]
-
 _PLACE = 1024
 """Bytes of the file for each worker."""
 

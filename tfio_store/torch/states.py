@@ -12,8 +12,6 @@ from tfio_store.dataset.checks import whole_number
 from tfio_store.loader.packed_states import reshard_states
 from tfio_store.read.state import differing, together
 
-__all__ = ["WINDOWS", "Saved", "Standing", "reshard"]
-
 FORMAT = "TFRecordIterable"
 WINDOWS = "EpisodeWindows"
 _VERSION = 1

@@ -19,8 +19,6 @@ from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.torch.workers import packed
 
-__all__ = ["Content", "NullableTensor", "RaggedTensor", "content_of", "tensors", "transformed"]
-
 _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
     name: (np.uint8, getattr(torch, name))
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")

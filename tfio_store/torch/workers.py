@@ -18,9 +18,6 @@ from torch.utils.data import get_worker_info
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage.cores import cores
 
-__all__ = ["Lent", "carrying_errors", "packed", "threads_here"]
-
-
 # Errors that cross from a worker to the training process with all their attributes.
 #
 # For an exception in a worker, a DataLoader sends its class and its text, and calls the class with

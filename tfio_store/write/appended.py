@@ -10,15 +10,6 @@ from tfio_store.example.growth import grown_json
 from tfio_store.example.learned import joined_states, learned_schema
 from tfio_store.example.schema import Schema
 
-__all__ = [
-    "check_appendable",
-    "growth_of",
-    "not_looked_into",
-    "schema_as_learned",
-    "schema_of_both",
-]
-
-
 _UNKNOWN: dict[str, Any] = {"features": {}, "learned": False}
 """The schema of records some of which were not looked into. No manifest holds it."""
 

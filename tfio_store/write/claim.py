@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
 
 
-__all__ = [
-    "BEAT_SECONDS",
-    "Claim",
-    "HeldClaim",
-    "Proposal",
-    "Pulse",
-    "claims_among",
-    "put_claim",
-    "read_claim",
-]
-
-
 # Signs of life of the writers in this process, however slowly their records come.
 
 

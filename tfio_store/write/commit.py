@@ -70,7 +70,6 @@ from tfio_store.write.stored_objects import (
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
 
-__all__ = ["KEEP_REPLACED", "Attempt", "IfExists", "Names", "Plan", "decide"]
 
 IfExists = Literal["error", "overwrite", "append"]
 Names = Literal["tagged", "plain"]

@@ -23,8 +23,6 @@ from tfio_store.write.records import framed, write_run
 from tfio_store.write.shard_stream import ShardLayout, make_piece
 from tfio_store.write.shard_uploads import ShardUploads
 
-__all__ = ["TFRecordWriter"]
-
 _MEMORY = Memory.plan(64 << 20, 1)
 
 

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from tfio_store.storage.threads import Owner
 
 
-__all__ = ["Lifecycle", "ShardWriter", "begin"]
-
-
 class Lifecycle:
     """The part that all writers share. A writer begins open, and ends once.
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import DatasetManifest
     from tfio_store.dataset.names import DatasetNames
 
-__all__ = ["Parts", "Place", "put_parts", "renamed"]
 
 _OBJECT_BYTES = 64 << 20
 """About so many bytes of tables and pages go into one object."""

@@ -13,9 +13,6 @@ from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
 from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import NoThreadError, Owner, Threads
 
-__all__ = ["Memory", "Pipeline"]
-
-
 # Shares out a writer's memory budget among the blocks and parts on their way to the store.
 
 

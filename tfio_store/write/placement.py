@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.errors import CorruptRecordError
+from tfio_store.errors import Reason
+from tfio_store.records.damage import SPILLED, damaged
 from tfio_store.records.framing import FRAME_OVERHEAD, FrameWriter, RecordBatch, crc32c, scan
 from tfio_store.storage.threads import Owner
 from tfio_store.write.records import (
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from tfio_store.write.progress import Tally
     from tfio_store.write.shard_stream import ShardStream
 
-
-__all__ = ["FixedShards", "InRuns", "RollingShards", "ShardFor", "ShuffledShards"]
 
 ShardFor = Callable[[Any], int]
 
@@ -331,9 +330,6 @@ class ShuffledShards:
             position += self._spill.readinto(view[position : position + nbytes]) or 0
         found = scan(data, max_record_bytes=max(len(data), 1))
         if found.fault is not None or found.end != len(data):
-            raise CorruptRecordError(
-                "what was spilled to a temporary file reads back otherwise; is the disk in order?",
-                path=tempfile.gettempdir(),
-                offset=found.end,
-            )
+            folder = tempfile.gettempdir()
+            raise damaged(Reason.CONTENT, SPILLED, path=folder, offset=found.end)
         return found.batch

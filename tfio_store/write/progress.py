@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from tfio_store.records.framing import FrameWriter
 
 
-__all__ = ["OnProgress", "Progress", "ProgressBar", "Tally", "check_on_progress"]
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a long call is. The counts never go down.

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import ShardInfo
     from tfio_store.storage import ObjectInfo
 
-__all__ = ["check_free", "publish", "set_aside"]
 
 _TRIES = 64
 _LISTED = 5

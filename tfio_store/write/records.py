@@ -23,19 +23,6 @@ from tfio_store.records.texts import alike
 if TYPE_CHECKING:
     from tfio_store.records.framing import FrameWriter
 
-__all__ = [
-    "BytesRun",
-    "RecordCheck",
-    "Run",
-    "encoded",
-    "framed",
-    "is_of_bytes",
-    "record_nbytes",
-    "runs",
-    "sizes",
-    "strided",
-    "write_run",
-]
 
 Run: TypeAlias = "list[Any] | RecordBatch"
 """Consecutive records."""

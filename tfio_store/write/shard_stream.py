@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tfio_store.records.compression import Compressor
     from tfio_store.storage import Output
 
-__all__ = ["ShardLayout", "ShardStream", "check_record_positions", "make_piece"]
-
 
 # Notes where each record of a raw shard begins, block by block as they are written. No I/O.
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tfio_store.write.claim import HeldClaim
     from tfio_store.write.pipeline import Memory
 
-__all__ = ["ShardUploads"]
-
 
 _GROUPS = 3
 """Groups of shards that land at a time."""

@@ -37,7 +37,6 @@ from tfio_store.write.shard_uploads import ShardUploads
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
 
-__all__ = ["ShardedWriter"]
 
 ROLLING_OPEN = 3
 """Shards that roll over are written one at a time, while earlier ones still upload."""

@@ -24,26 +24,6 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import ShardInfo
     from tfio_store.storage import ObjectInfo, PendingUpload, Store
 
-__all__ = [
-    "WrongContentError",
-    "check_committed",
-    "check_shards",
-    "check_stored",
-    "delete_own",
-    "delete_plain",
-    "dispose",
-    "held",
-    "manifest_and_names",
-    "named_by_neighbours",
-    "named_now",
-    "own_objects",
-    "patterns",
-    "read_back",
-    "replaced_by",
-    "replaced_parts",
-    "tag_in",
-]
-
 
 # Checks that the store holds what was written: sizes and CRC32Cs, reported or read back.
 

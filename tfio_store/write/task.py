@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import Fingerprint
     from tfio_store.write.shard_stream import ShardStream
 
-__all__ = [
-    "OPEN_SHARDS",
-    "Order",
-    "Task",
-    "TaskResult",
-    "TaskWriter",
-    "check_order",
-    "counted_results",
-]
 
 Order: TypeAlias = "int | str | tuple[int, ...] | None"
 

@@ -41,8 +41,6 @@ from tfio_store.write.task import (
     counted_results,
 )
 
-__all__ = ["WriteJob"]
-
 
 class WriteJob:
     """Writes one dataset from many processes. The driver commits it.

@@ -360,13 +360,6 @@ size_t fs_cache_used(void) {
     return bytes;
 }
 
-size_t fs_cache_budget(void) {
-    pthread_mutex_lock(&lock);
-    const size_t bytes = budget;
-    pthread_mutex_unlock(&lock);
-    return bytes;
-}
-
 void fs_cache_set_budget(size_t bytes) {
     pthread_mutex_lock(&lock);
     budget = bytes;

@@ -67,9 +67,10 @@ void fs_range_copy(const fs_range *range, size_t skip, void *destination, size_t
  * sequential reader is past this range, so it is the first to go. */
 void fs_range_release(fs_range *range, bool used_up);
 
-/* Bytes of blocks held, and the budget that they keep. */
+/* Bytes of blocks held. */
 size_t fs_cache_used(void);
-size_t fs_cache_budget(void);
+
+/* The bytes that they may have. */
 void fs_cache_set_budget(size_t bytes);
 
 /* How many bytes of the budget one of the files now open may fill with read-ahead. */

@@ -19,6 +19,7 @@ cdef extern from "tensorflow/ops/op_records.h" nogil:
         int64_t *offsets
         int64_t *lengths
         size_t count
+    const char *op_reasons[3]
     c_bool op_chunk_take(op_chunk *bytes, size_t size, failure *why)
     void (*op_return_lent)(void *lender) noexcept
 
@@ -76,6 +77,9 @@ cdef extern from "tensorflow/ops/op_call.h" nogil:
 
 
 cdef object _answers = None
+cdef list _reasons = [
+    reason.text.encode() for reason in (Reason.TRUNCATED, Reason.LENGTH_CRC, Reason.DATA_CRC)
+]
 
 
 def load_ops(answers):
@@ -86,6 +90,8 @@ def load_ops(answers):
     load_abi()
     _answers = answers
     op_return_lent = return_lent
+    for i, text in enumerate(_reasons):
+        op_reasons[i] = <const char *> text
     op_python.begin_block = begin
     op_python.drop_fetch = drop
     op_python.await_fetch = await_begun

@@ -238,6 +238,7 @@ bool op_run_read(op_call *call, const op_request *asked, const op_span *span, op
                         .verify = settings->verify,
                         .max_record_bytes = settings->max_record_bytes,
                         .size = (size_t)(named.block.raw_stop - named.block.raw_start),
+                        .indexed = named.block.sums.behind >= 0,
                         .sums = {-1, -1}};
     /* of some of the records, nobody knows the sum */
     if (!settings->skip_corrupt && span->skip + take == named.block.records)

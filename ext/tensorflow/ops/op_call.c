@@ -239,6 +239,9 @@ uint64_t op_size_attribute(TF_OpKernelConstruction *context, const char *name, T
     return value < 0 ? 0 : (uint64_t)value;
 }
 
+#define READ_FLAG(name, value) settings->name = flag_attribute(context, #name, status);
+#define READ_NUMBER(name, value) settings->name = op_size_attribute(context, #name, status);
+
 void *op_settings_new(TF_OpKernelConstruction *context) {
     TF_Status *status = tf.NewStatus();
     op_settings *settings = calloc(1, sizeof *settings);
@@ -247,10 +250,8 @@ void *op_settings_new(TF_OpKernelConstruction *context) {
         tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     } else {
         settings->options = op_text_attribute(context, "options", &length, status);
-        settings->verify = flag_attribute(context, "verify", status);
-        settings->skip_corrupt = flag_attribute(context, "skip_corrupt", status);
         settings->partial = flag_attribute(context, "partial", status);
-        settings->max_record_bytes = op_size_attribute(context, "max_record_bytes", status);
+        READING_OPTIONS(READ_FLAG, READ_NUMBER)
     }
     return op_kernel_made(context, status, settings, op_settings_delete);
 }

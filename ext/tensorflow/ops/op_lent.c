@@ -53,12 +53,10 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
 }
 
 static uint64_t hash_of(const op_block *block) {
-    const op_settings *settings = block->settings;
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, block->url, strlen(block->url));
     hash = hash_bytes(hash, block->version, strlen(block->version));
     hash = hash_bytes(hash, &block->start, sizeof block->start);
-    hash = hash_bytes(hash, &settings->max_record_bytes, sizeof settings->max_record_bytes);
-    return hash_bytes(hash, settings->options, strlen(settings->options));
+    return hash_bytes(hash, block->settings->options, strlen(block->settings->options));
 }
 
 /* What a call asks for. The hash is made before the lock is taken. */
@@ -67,11 +65,11 @@ typedef struct {
     uint64_t hash;
 } lent_wish;
 
+#define SAME_FIELD(name, value) &&one->name == other->name
+
 /* Whether both read the same of a block. What is partial says only what is done with that. */
 static bool read_the_same(const op_settings *one, const op_settings *other) {
-    return one->verify == other->verify && one->skip_corrupt == other->skip_corrupt &&
-           one->max_record_bytes == other->max_record_bytes &&
-           strcmp(one->options, other->options) == 0;
+    return strcmp(one->options, other->options) == 0 READING_OPTIONS(SAME_FIELD, SAME_FIELD);
 }
 
 static bool is_same(const op_lent *known, const lent_wish *wish) {
@@ -266,6 +264,7 @@ static void load(op_lent *block, const op_block *asked, void *fetch) {
                      .verify = settings->verify,
                      .max_record_bytes = settings->max_record_bytes,
                      .size = (size_t)(asked->raw_stop - asked->raw_start),
+                     .indexed = asked->sums.behind >= 0,
                      .sums = asked->sums};
     bool had = op_is_raw_local(asked->url, asked->codec, settings)
                    ? load_local(asked, &found.bytes, &why)

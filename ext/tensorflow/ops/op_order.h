@@ -32,13 +32,6 @@ static inline uint32_t op_philox_next(op_philox *of) {
 
 /* --- the order -------------------------------------------------------------------------------- */
 
-/* The order of an epoch, as TensorFlow's own stages have it: which record comes next when files are read
- * in turns (Dataset.interleave) and their records shuffled (Dataset.shuffle).
- *
- * Neither stage looks at what it hands on, so the order is found without a byte of data: from the number
- * of records of each block, the epoch's order of the files, and its seeds.
- */
-
 /* A record: its block, and its number in there. */
 typedef struct {
     uint32_t block, index;

@@ -14,17 +14,25 @@
 
 enum { MAX_NAME = 4096, MAX_CODEC = 16, MAX_VERSION = 1024 };
 
-/* How files are reached and read: the attributes of all ops that read files. op_call.c reads them. */
-#define SETTINGS_ATTRIBUTES                                                                        \
-    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
-        "partial: bool = false", "max_record_bytes: int = 1073741824"
+/* The options of TFRecordDataset that say how records are read, each named once, with its default:
+ * they are attributes of all ops that read files, and fields of op_settings. */
+#define READING_OPTIONS(FLAG, NUMBER)                                                              \
+    FLAG(verify, true) FLAG(skip_corrupt, false) NUMBER(max_record_bytes, 1073741824)
 
+#define FLAG_ATTRIBUTE(name, value) , #name ": bool = " #value
+#define NUMBER_ATTRIBUTE(name, value) , #name ": int = " #value
+#define SETTINGS_ATTRIBUTES                                                                        \
+    "options: string = '{}'",                                                                      \
+        "partial: bool = false" READING_OPTIONS(FLAG_ATTRIBUTE, NUMBER_ATTRIBUTE)
+
+#define FLAG_FIELD(name, value) bool name;
+#define NUMBER_FIELD(name, value) uint64_t name;
+
+/* How files are reached and read. */
 typedef struct {
     char *options; /* JSON: storage options and the like, for Python's eyes */
-    bool verify;
-    bool skip_corrupt;
-    bool partial; /* good records before damage are handed out, and the damage beside them */
-    uint64_t max_record_bytes;
+    bool partial;  /* good records before damage are handed out, and the damage beside them */
+    READING_OPTIONS(FLAG_FIELD, NUMBER_FIELD)
 } op_settings;
 
 /* These bytes of one block. */

@@ -22,6 +22,7 @@
 #endif
 
 void (*op_return_lent)(void *lender);
+const char *op_reasons[OP_REASONS] = {"cut", "damaged length", "damaged data"};
 
 bool op_chunk_take(op_chunk *bytes, size_t size, failure *why) {
     *bytes = (op_chunk){0};
@@ -178,26 +179,23 @@ static bool fail_fault(failure *why, const op_search *wanted, const tfrecord_cur
                     " bytes, over the limit of %" PRIu64
                     "; pass a larger max_record_bytes= if it is real",
                     wanted->url, offset, at->need, wanted->max_record_bytes);
-    const char *reason = "the data ends inside a record";
-    if (at->fault == TFRECORD_LENGTH_CRC)
-        reason = "the checksum of a record's length does not hold";
-    if (at->fault == TFRECORD_DATA_CRC) reason = "the checksum of a record's data does not hold";
-    return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url, reason, offset);
+    return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url,
+                op_reasons[at->fault], offset);
 }
 
 static bool is_known(const op_search *wanted) { return wanted->whole && wanted->sums.behind >= 0; }
 
-/* Whether a block of so many bytes holds the records that its index tells of. */
-static bool is_as_told(const tfrecord_cursor *at, const op_search *wanted, size_t size,
+/* Whether a block of so many bytes holds the records that its index tells of. `cut`: it ends inside one. */
+static bool is_as_told(const tfrecord_cursor *at, const op_search *wanted, size_t size, bool cut,
                        failure *why) {
-    if (!is_known(wanted)) return true;
+    if (!is_known(wanted) && !cut) return true;
     if (size < wanted->size)
         return fail(
             why, TF_DATA_LOSS,
             "%s: the data ends inside a block: %zu of its bytes are missing (offset %" PRId64 ")",
             wanted->url, wanted->size - size, wanted->base + (int64_t)size);
     /* What ends inside a record, by a header that holds, are other records too. */
-    if (at->need == 0 && (int64_t)at->sum == wanted->sums.behind) return true;
+    if (!cut && (int64_t)at->sum == wanted->sums.behind) return true;
     return fail(why, TF_FAILED_PRECONDITION,
                 "%s: does not hold the records that its index tells of (block at offset %" PRId64
                 "): this file or its manifest was replaced; make the dataset again to read what is "
@@ -236,9 +234,9 @@ bool op_part_search(op_part *found, const op_search *wanted, failure *why) {
     found->count = passed && !others ? at.count : 0;
     found->end = at.offset;
     const bool cut = wanted->whole && at.need > 0;
-    if (at.fault != TFRECORD_OK || (cut && !(is_known(wanted) && bytes->size >= wanted->size)))
+    if (at.fault != TFRECORD_OK || (cut && !(wanted->indexed && bytes->size >= wanted->size)))
         return fail_fault(why, wanted, &at);
-    if (is_as_told(&at, wanted, bytes->size, why)) return true;
+    if (is_as_told(&at, wanted, bytes->size, cut, why)) return true;
     if (bytes->size >= wanted->size) found->count = 0;
     return false;
 }

@@ -74,6 +74,11 @@ typedef struct {
     size_t end; /* where in `bytes` the first byte behind the last record lies */
 } op_part;
 
+/* What is said of damage: by its tfrecord_fault, and in the place of TFRECORD_OK that the data end inside a
+ * record. The module sets them to the texts of `tfio_store.errors.Reason`. */
+enum { OP_REASONS = 3 };
+extern const char *op_reasons[OP_REASONS];
+
 /* What is looked for, and what to call it when it is damaged. */
 typedef struct {
     const char *url;
@@ -84,6 +89,7 @@ typedef struct {
     bool verify;
     uint64_t max_record_bytes;
     size_t size;  /* bytes of all these records; 0: nobody knows */
+    bool indexed; /* an index tells where these bytes end, and that a record ends there */
     op_sums sums; /* if all records from the block's first to its last are passed by or wanted */
 } op_search;
 

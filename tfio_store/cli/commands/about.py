@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tfio_store.show.report import Report
     from tfio_store.tables.stats import FeatureStats
 
-__all__ = ["count", "info", "report", "schema", "stats"]
-
 
 @click.command(epilog=examples("info s3://bucket/train", "info --shards 'old/*.tfrecord'"))
 @urls

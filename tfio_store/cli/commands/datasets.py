@@ -24,8 +24,6 @@ from tfio_store.cli.options import (
 from tfio_store.cli.streams import kept_input, opened_target
 from tfio_store.dataset.checks import counted, held
 
-__all__ = ["convert", "copy", "diff"]
-
 _MAX_SHARD_BYTES = click.option(
     "--max-shard-bytes",
     callback=size,

@@ -25,8 +25,6 @@ from tfio_store.errors import Reason
 if TYPE_CHECKING:
     from tfio_store.maintain.verify import VerifyReport
 
-__all__ = ["clean", "index", "salvage", "verify"]
-
 
 @click.command(epilog=examples("verify s3://bucket/train", "verify --quick train"))
 @urls
@@ -135,7 +133,7 @@ def index(
     if idx and (save_as is not None or index_dir is not None):
         raise click.UsageError("--idx writes text files only: leave --as and --index-dir out")
     if idx:
-        written = write_idx_files(urls, storage=session.storage)
+        written = write_idx_files(urls, session.storage)
         if session.json:
             output.document("index", {"written": written})
         else:

@@ -7,8 +7,6 @@ import click
 from tfio_store.cli import DAMAGED, output
 from tfio_store.cli.options import Session, common, examples
 
-__all__ = ["completion", "doctor"]
-
 
 @click.command(epilog=examples("doctor", "doctor s3://bucket/train"))
 @click.argument("url", required=False)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tfio_store.records.framing import RecordBatch
     from tfio_store.tables.rows import Selection
 
-__all__ = ["as_cell", "cat", "get", "head", "sample", "tail"]
-
 
 def shown(function: Callable[..., Any], how: str = "short") -> Callable[..., Any]:
     """Gives a command the options that say how records are shown, byte strings ``how``."""

@@ -26,7 +26,6 @@ from tfio_store.records.framing import HEADER_BYTES, Inflater, crc32c
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["IndexingInflater"]
 
 _PIECE = 1 << 20
 """Bytes of output at a time."""

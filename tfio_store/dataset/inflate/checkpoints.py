@@ -30,17 +30,6 @@ from tfio_store.storage import Version
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = [
-    "MOST_SEED_BYTES",
-    "MOST_SKIP",
-    "Checkpoint",
-    "CheckpointError",
-    "Checkpoints",
-    "Restart",
-    "check_seed",
-    "inflate_from",
-    "pack_seed",
-]
 
 UInt32Array = npt.NDArray[np.uint32]
 

@@ -66,19 +66,6 @@ from tfio_store.storage.threads import mapped
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = [
-    "REPAIR",
-    "BuiltIndex",
-    "FoundIndex",
-    "checkpointed",
-    "decode_index",
-    "encoded_index",
-    "index_damage",
-    "load_index",
-    "read_seed",
-    "save_index",
-    "with_checkpoints",
-]
 
 _BLOCKS, _SEEDS = b"blocks", b"seeds"
 _CODECS = {name: each.container for name, each in CODECS.items() if each.container is not None}

@@ -17,8 +17,6 @@ from tfio_store.show.findings.of_files import file_findings, record_findings
 from tfio_store.show.model import Finding, ShardSizes
 from tfio_store.show.sample import Sample
 
-__all__ = ["findings_of"]
-
 _ORDER = ("error", "warning", "note")
 _MOST_EACH = 20
 

@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checks import counted
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.show.columns import class_shown
 from tfio_store.show.features import role_of, said, shown_name
 from tfio_store.show.gallery import Candidate
-from tfio_store.show.model import Finding, Level, counted, number, percent
+from tfio_store.show.model import Finding, Level, finding, number, percent, verb
 from tfio_store.show.sample import Sample
 from tfio_store.show.strings import Issue
 from tfio_store.show.tally import FeatureTally
 from tfio_store.tables.media_types import shown_value
-
-__all__ = ["class_findings", "feature_findings", "media_findings", "string_findings"]
-
 
 # Findings of features that are classes: which are rare, and in what order they come.
 
@@ -72,7 +70,7 @@ def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Fi
         return
     rare.sort(key=lambda value: (counted[value], value))
     name = shown_name(tally.name)
-    level = "warning" if len(counted) <= _FEW_CLASSES else "note"
+    level: Level = "warning" if len(counted) <= _FEW_CLASSES else "note"
     rows = [row for value in rare[:20] for row in tally.class_rows.get(value, ())]
     if len(rare) == 1:
         count = counted[rare[0]]
@@ -87,7 +85,7 @@ def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Fi
             f"{number(len(rare))} of the {number(len(counted))} values of {name} are in less than "
             f"{percent(min(_RARE, usual / 10))} of records each: {named}{more}"
         )
-    yield Finding("rare-class", level, text, name, rows=tuple(rows[:100]))  # type: ignore[arg-type]
+    yield finding("rare-class", level, text, name, rows=rows)
 
 
 def _are_counts(tally: FeatureTally, counted: Counter[Any]) -> bool:
@@ -111,7 +109,7 @@ def _imbalance(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterat
     name = shown_name(tally.name)
     is_label = _is_label(tally)
     text = f"{name} {class_text(tally, value)} is in {percent(count / total)} of records"
-    yield Finding("imbalance", "warning" if is_label else "note", text, name)
+    yield finding("imbalance", "warning" if is_label else "note", text, name)
 
 
 def _is_label(tally: FeatureTally) -> bool:
@@ -136,7 +134,7 @@ def _order(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[F
             f"that were read, where shuffled ones would about {number(round(expected))} times; "
             "shuffle before training"
         )
-    yield Finding("sorted", "warning" if _is_label(tally) else "note", text, name)
+    yield finding("sorted", "warning" if _is_label(tally) else "note", text, name)
 
 
 _LEAST_RECORDS = 20
@@ -172,12 +170,14 @@ def _dtypes(tally: FeatureTally) -> Iterator[Finding]:
         return
     held = ", ".join(f"{dtype} in {counted(n, 'record')}" for dtype, n in found)
     rows = sorted(row for dtype, _ in found[1:] for row in tally.dtype_rows[dtype])
-    yield _of("dtype", "error", tally, f"holds {held}", rows[:100])
+    yield _of("dtype", "error", tally, f"holds {held}", rows)
 
 
-def _of(kind: str, level: Any, tally: FeatureTally, text: str, rows: Sequence[int] = ()) -> Finding:
+def _of(
+    kind: str, level: Level, tally: FeatureTally, text: str, rows: Sequence[int] = ()
+) -> Finding:
     name = shown_name(tally.name)
-    return Finding(kind, level, f"feature {name}: {text}", name, rows=tuple(rows))
+    return finding(kind, level, f"feature {name}: {text}", name, rows=rows)
 
 
 def _schema(tally: FeatureTally, records: int) -> Iterator[Finding]:
@@ -211,7 +211,7 @@ def _never(sample: Sample, records: int) -> Iterator[Finding]:
         if name not in met and _must_be(feature) and not sample.tallies.more:
             shown = shown_name(name)
             text = f"feature {shown}: is missing in all records, and the schema wants it"
-            yield Finding("schema", "error", text, shown)
+            yield finding("schema", "error", text, shown)
 
 
 def _missing(tallies: list[FeatureTally], records: int) -> Iterator[Finding]:
@@ -220,7 +220,7 @@ def _missing(tallies: list[FeatureTally], records: int) -> Iterator[Finding]:
         names = ", ".join(shown_name(t.name) for t in some[:_NAMED])
         more = ", …" * (len(some) > _NAMED)
         text = f"{counted(len(some), 'feature')} are missing in a part of the records: "
-        yield Finding("missing", "note", text + names + more)
+        yield finding("missing", "note", text + names + more)
         return
     for tally in some:
         share = 1 - tally.present / records
@@ -235,7 +235,7 @@ def _constant(tallies: list[FeatureTally]) -> Iterator[Finding]:
         names = ", ".join(shown_name(tally.name) for tally in found[:_NAMED])
         more = ", …" * (len(found) > _NAMED)
         text = f"{counted(len(found), 'feature')} have the same value everywhere: "
-        yield Finding("constant", "note", text + names + more)
+        yield finding("constant", "note", text + names + more)
 
 
 def _is_constant(tally: FeatureTally) -> bool:
@@ -251,15 +251,8 @@ def _is_constant(tally: FeatureTally) -> bool:
 
 def _not_numbers(tally: FeatureTally) -> Iterator[Finding]:
     numbers = tally.numbers
-    if (
-        tally.dtype == "bytes"
-        and tally.feature is not None
-        and tally.feature.dtype[:8]
-        in (
-            "datetime",
-            "timedelt",
-        )
-    ):
+    times = tally.feature is not None and tally.feature.dtype.startswith(("datetime", "timedelta"))
+    if times and tally.dtype == "bytes":
         return
     for kind, count in (("NaN", numbers.nans), ("infinite", numbers.infinite)):
         if count:
@@ -324,15 +317,13 @@ def string_findings(tally: FeatureTally) -> Iterator[Finding]:
     declared = tally.feature is not None and tally.feature.dtype == "str"
     if not strings.looked_at or not (declared or 2 * strings.texts >= strings.looked_at):
         return
-    yield from _told(tally, "not-utf8", "warning", strings.not_utf8, "{are} not UTF-8")
-    text = "{hold} the character that stands for lost ones, \N{REPLACEMENT CHARACTER}"
+    yield from _told(tally, "not-utf8", "warning", strings.not_utf8, "are not UTF-8")
+    text = "hold the character that stands for lost ones, \N{REPLACEMENT CHARACTER}"
     yield from _told(tally, "lost-letters", "warning", strings.lost, text)
-    text = "{look} as if UTF-8 had been taken for Latin-1: \u201cÃ¼\u201d for \u201cü\u201d"
+    text = "look as if UTF-8 had been taken for Latin-1: \u201cÃ¼\u201d for \u201cü\u201d"
     yield from _told(tally, "mojibake", "warning", strings.twice, text)
     many = strings.empty.count * 10 >= strings.given
-    yield from _told(
-        tally, "empty-text", "warning" if many else "note", strings.empty, "{are} empty"
-    )
+    yield from _told(tally, "empty-text", "warning" if many else "note", strings.empty, "are empty")
 
 
 def _told(
@@ -340,15 +331,10 @@ def _told(
 ) -> Iterator[Finding]:
     if not issue.count:
         return
-    name, total = shown_name(tally.name), tally.strings.given
-    one = issue.count == 1
-    verbs = {"are": "is", "hold": "holds", "look": "looks"}
-    what = what.format(**{many: single if one else many for many, single in verbs.items()})
-    text = (
-        f"feature {name}: {number(issue.count)} of {number(total)} texts "
-        f"({percent(issue.count / total)}) {what}"
-    )
-    yield Finding(kind, level, text, name, rows=tuple(issue.rows))
+    count, total = issue.count, tally.strings.given
+    does, rest = what.split(" ", 1)
+    text = f"{number(count)} of {number(total)} texts ({percent(count / total)}) "
+    yield _of(kind, level, tally, f"{text}{verb(count, does)} {rest}", issue.rows)
 
 
 # Findings of images and audio.
@@ -382,9 +368,9 @@ def _broken(name: str, mine: list[Candidate]) -> Iterator[Finding]:
     reason, _ = Counter(each.look.broken for each in bad).most_common(1)[0]
     text = (
         f"feature {name}: {number(len(bad))} of {counted(len(mine), 'image')} that were decoded "
-        f"{'is' if len(bad) == 1 else 'are'} broken: {reason}"
+        f"{verb(len(bad), 'are')} broken: {reason}"
     )
-    yield Finding("broken-image", "error", text, name, rows=_rows(bad))
+    yield finding("broken-image", "error", text, name, rows=_rows(bad))
 
 
 def _blank(name: str, mine: list[Candidate]) -> Iterator[Finding]:
@@ -392,9 +378,9 @@ def _blank(name: str, mine: list[Candidate]) -> Iterator[Finding]:
     if blank:
         text = (
             f"feature {name}: {number(len(blank))} of {counted(len(mine), 'image')} that were "
-            f"decoded {'is' if len(blank) == 1 else 'are'} of one colour"
+            f"decoded {verb(len(blank), 'are')} of one colour"
         )
-        yield Finding("blank-image", "warning", text, name, rows=_rows(blank))
+        yield finding("blank-image", "warning", text, name, rows=_rows(blank))
 
 
 def _mixed(name: str, mine: list[Candidate]) -> Iterator[Finding]:
@@ -406,7 +392,7 @@ def _mixed(name: str, mine: list[Candidate]) -> Iterator[Finding]:
         usual = modes.most_common(1)[0][0]
         odd = [each for each in mine if each.look.mode not in (usual, "")]
         text = f"feature {name}: images are of several kinds: {held}"
-        yield Finding("mixed-images", "note", text, name, rows=_rows(odd))
+        yield finding("mixed-images", "note", text, name, rows=_rows(odd))
     total = sum(sizes.values())
     if len(sizes) < 2 or total < _LEAST:
         return
@@ -417,7 +403,7 @@ def _mixed(name: str, mine: list[Candidate]) -> Iterator[Finding]:
             f"feature {name}: {number(total - count)} of {counted(total, 'image')} are not "
             f"{width}x{height} as the others"
         )
-        yield Finding("mixed-sizes", "note", text, name, rows=_rows(odd))
+        yield finding("mixed-sizes", "note", text, name, rows=_rows(odd))
 
 
 def _again(tally: FeatureTally) -> Iterator[Finding]:
@@ -428,14 +414,13 @@ def _again(tally: FeatureTally) -> Iterator[Finding]:
     share = again / strings.given
     first = max(strings.repeats, key=lambda name: (strings.counted or Counter())[name])
     most = strings.counted[first]
-    name = shown_name(tally.name)
     text = (
-        f"feature {name}: {number(again)} of {number(strings.given)} values ({percent(share)}) are "
-        f"the same as an earlier one; one comes {number(most)} times"
+        f"{number(again)} of {number(strings.given)} values ({percent(share)}) are the same as an "
+        f"earlier one; one comes {number(most)} times"
     )
-    rows = tuple(row for row in strings.repeats[first] if row >= 0)
-    yield Finding("same-value", "warning" if share >= 0.01 else "note", text, name, rows=rows)
+    rows = [row for row in strings.repeats[first] if row >= 0]
+    yield _of("same-value", "warning" if share >= 0.01 else "note", tally, text, rows)
 
 
-def _rows(mine: list[Candidate]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(each.row for each in mine if each.row >= 0))[:100]
+def _rows(mine: list[Candidate]) -> dict[int, None]:
+    return dict.fromkeys(each.row for each in mine if each.row >= 0)

@@ -7,32 +7,36 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tfio_store.dataset.checks import counted
 from tfio_store.errors import Reason
-from tfio_store.show.model import MANY, Damage, Finding, ShardSizes, counted, number, percent, size
+from tfio_store.show.model import (
+    MANY,
+    Damage,
+    Finding,
+    Level,
+    ShardSizes,
+    finding,
+    number,
+    percent,
+    size,
+    verb,
+)
 from tfio_store.show.sample import Sample
 from tfio_store.storage.redaction import redacted
 from tfio_store.tables.media_types import visible
-
-__all__ = ["file_findings", "record_findings"]
-
-_MOST = 100
 
 
 def file_findings(sample: Sample, sizes: ShardSizes) -> Iterator[Finding]:
     """Findings about the files, without a look at their records."""
     yield from _unreadable(sample)
     yield from _damage(sample)
-    for shard, said in list(sample.wrong_index.items())[:1]:
+    for said in list(sample.wrong_index.values())[:1]:
         count = counted(len(sample.wrong_index), "shard")
-        yield Finding(
-            "wrong-index",
-            "error",
-            f"the index does not fit {count}: {visible(redacted(said))[:300]}",
-            shards=tuple(sample.wrong_index)[:_MOST] or (shard,),
-        )
+        text = f"the index does not fit {count}: {visible(redacted(said))[:300]}"
+        yield finding("wrong-index", "error", text, shards=sample.wrong_index)
     yield from _sizes(sizes)
     if not len(sizes.nbytes) or (sample.dataset.num_records == 0 or not sizes.nbytes.any()):
-        yield Finding("no-records", "note", "there are no records")
+        yield finding("no-records", "note", "there are no records")
     yield from _streams(sample)
 
 
@@ -40,13 +44,11 @@ def _unreadable(sample: Sample) -> Iterator[Finding]:
     bad = sample.unreadable
     for shard in list(bad)[:1]:
         name = redacted(sample.dataset.shard(shard).url)
-        yield Finding(
-            "unreadable-shard",
-            "error",
+        text = (
             f"{number(len(bad))} of {counted(len(sample.dataset.shards), 'shard')} can't be read; "
-            f"the first is {name}: {_reason(bad[shard])}",
-            shards=tuple(bad)[:_MOST],
+            f"the first is {name}: {_reason(bad[shard])}"
         )
+        yield finding("unreadable-shard", "error", text, shards=bad)
 
 
 def _reason(error: OSError) -> str:
@@ -70,24 +72,21 @@ def _foreign(sample: Sample) -> dict[int, Damage]:
 def _no_records(sample: Sample, foreign: dict[int, Damage]) -> Iterator[Finding]:
     for region in list(foreign.values())[:1]:
         are = "is no TFRecord file" if len(foreign) == 1 else "are no TFRecord files"
-        yield Finding(
-            "unreadable-shard",
-            "error",
+        text = (
             f"{number(len(foreign))} of {counted(len(sample.dataset.shards), 'shard')} {are}: "
-            f"{region.name}: {visible(region.reason)}",
-            shards=tuple(foreign)[:_MOST],
+            f"{region.name}: {visible(region.reason)}"
         )
+        yield finding("unreadable-shard", "error", text, shards=foreign)
 
 
 def _damage(sample: Sample) -> Iterator[Finding]:
     foreign = _foreign(sample)
     yield from _no_records(sample, foreign)
     regions = [region for region in sample.damage if region.shard not in foreign]
-    cut = [region for region in regions if _is_cut(region)]
-    broken = [region for region in regions if not _is_cut(region)]
+    cut = [region for region in regions if region.kind.is_cut]
+    broken = [region for region in regions if not region.kind.is_cut]
     if cut:
-        text = "; ".join(_ends(cut))
-        yield Finding("truncated", "error", text, shards=_shards(cut)[:_MOST])
+        yield finding("truncated", "error", "; ".join(_ends(cut)), shards=_shards(cut))
     if broken:
         text = (
             f"{counted(len(broken), 'damaged region')} in "
@@ -95,11 +94,7 @@ def _damage(sample: Sample) -> Iterator[Finding]:
         )
         salvage = "tfio-store salvage copies what is sound"
         text += salvage if sample.records else "no record is sound: is this a TFRecord file?"
-        yield Finding("damage", "error", text, shards=_shards(broken)[:_MOST])
-
-
-def _is_cut(region: Damage) -> bool:
-    return region.kind.is_cut
+        yield finding("damage", "error", text, shards=_shards(broken))
 
 
 def _shards(regions: list[Damage]) -> tuple[int, ...]:
@@ -117,11 +112,11 @@ def _ends(cut: list[Damage]) -> Iterator[str]:
     known = set(_shards(shorter))
     unknown = {region.shard for region in cut if region.nbytes is None} - known
     if unknown:
-        ends = "ends" if len(unknown) == 1 else "end"
+        ends = verb(len(unknown), "end")
         yield f"{counted(len(unknown), 'compressed shard')} {ends} too early: the rest is lost"
     others = set(_shards(cut)) - known - unknown
     if others:
-        ends = "ends" if len(others) == 1 else "end"
+        ends = verb(len(others), "end")
         yield f"{counted(len(others), 'shard')} {ends} inside a record, which is lost"
 
 
@@ -137,55 +132,39 @@ def _lost(broken: list[Damage]) -> str:
 def _sizes(sizes: ShardSizes) -> Iterator[Finding]:
     of = f"of {counted(len(sizes.nbytes), 'shard')}"
     large, small, empty = sizes.large, sizes.small, sizes.empty
+    median = size(int(sizes.median))
     if len(large):
-        are = "is" if len(large) == 1 else "are"
-        largest = sizes.nbytes[large[0]] / sizes.median
-        yield Finding(
-            "shard-size",
-            "warning",
-            f"{number(len(large))} {of} {are} over {MANY}x the median of "
-            f"{size(int(sizes.median))}; the largest {largest:.0f}x",
-            shards=tuple(large[:_MOST].tolist()),
+        text = (
+            f"{number(len(large))} {of} {verb(len(large), 'are')} over {MANY}x the median of "
+            f"{median}; the largest {sizes.nbytes[large[0]] / sizes.median:.0f}x"
         )
+        yield finding("shard-size", "warning", text, shards=large)
     if len(small):
-        are = "is" if len(small) == 1 else "are"
-        yield Finding(
-            "small-shard",
-            "note",
-            f"{number(len(small))} {of} {are} under a fifth of the median of "
-            f"{size(int(sizes.median))}",
-            shards=tuple(small[:_MOST].tolist()),
-        )
+        are = verb(len(small), "are")
+        text = f"{number(len(small))} {of} {are} under a fifth of the median of {median}"
+        yield finding("small-shard", "note", text, shards=small)
     if 0 < len(empty) < len(sizes.nbytes):
-        hold = "holds" if len(empty) == 1 else "hold"
-        yield Finding(
-            "empty-shard",
-            "note",
-            f"{number(len(empty))} {of} {hold} no record",
-            shards=tuple(empty[:_MOST].tolist()),
-        )
+        text = f"{number(len(empty))} {of} {verb(len(empty), 'hold')} no record"
+        yield finding("empty-shard", "note", text, shards=empty)
 
 
 def _streams(sample: Sample) -> Iterator[Finding]:
     """Files that could be read better, if they are more than a few."""
     streams = [shard for shard, codec in sample.codecs.items() if codec is not None]
     cut = [text for text in sample.left_out if "compressed file" in text]
-    are = "is" if len(streams) == 1 else "are"
     if streams and cut:
-        yield Finding(
-            "stream",
-            "note",
-            f"{counted(len(streams), 'file')} of those looked at {are} compressed as one stream, "
-            "which can be read only in order; tfio-store copy compresses in blocks",
-            shards=tuple(streams[:_MOST]),
+        text = (
+            f"{counted(len(streams), 'file')} of those looked at {verb(len(streams), 'are')} "
+            "compressed as one stream, which can be read only in order; tfio-store copy compresses "
+            "in blocks"
         )
+        yield finding("stream", "note", text, shards=streams)
     elif sample.scope.spots:
-        yield Finding(
-            "no-index",
-            "note",
+        text = (
             "files without an index: they were looked at in spots, and records have no number; "
-            "tfio-store index writes one",
+            "tfio-store index writes one"
         )
+        yield finding("no-index", "note", text)
 
 
 # Findings of whole records.
@@ -208,13 +187,12 @@ def _no_examples(sample: Sample) -> Iterator[Finding]:
     odd, records = sample.tallies.odd, sample.records
     if not odd.count:
         return
-    rows = tuple(odd.rows)
     if odd.count == records:
         text = "the records are no tf.train.Example: each is shown as one byte string"
-        yield Finding("no-example", "note", text, rows=rows)
+        yield finding("no-example", "note", text, rows=odd.rows)
         return
     text = f"{number(odd.count)} of {counted(records, 'record')} are no tf.train.Example"
-    yield Finding("no-example", "error", text, rows=rows)
+    yield finding("no-example", "error", text, rows=odd.rows)
 
 
 def _large(sample: Sample) -> Iterator[Finding]:
@@ -226,14 +204,11 @@ def _large(sample: Sample) -> Iterator[Finding]:
     if not len(large):
         return
     order = large[np.argsort(-sizes[large], kind="stable")]
-    are = "is" if len(large) == 1 else "are"
-    yield Finding(
-        "large-record",
-        "note",
-        f"{counted(len(large), 'record')} {are} over {_MANY}x the median of {size(int(median))}; "
-        f"the largest has {size(int(sizes.max()))}",
-        rows=tuple(order[:_MOST].tolist()),
+    text = (
+        f"{counted(len(large), 'record')} {verb(len(large), 'are')} over {_MANY}x the median of "
+        f"{size(int(median))}; the largest has {size(int(sizes.max()))}"
     )
+    yield finding("large-record", "note", text, rows=order)
 
 
 def _repeated(sample: Sample) -> Iterator[Finding]:
@@ -243,10 +218,7 @@ def _repeated(sample: Sample) -> Iterator[Finding]:
     if not count:
         return
     share = count / sample.tallies.repeats.records
-    yield Finding(
-        "same-record",
-        "warning" if share >= 0.01 else "note",
-        f"{counted(count, 'record')} ({percent(share)}) "
-        f"{'is' if count == 1 else 'are'} the same as another one",
-        rows=tuple(rows),
-    )
+    level: Level = "warning" if share >= 0.01 else "note"
+    are = verb(count, "are")
+    text = f"{counted(count, 'record')} ({percent(share)}) {are} the same as another one"
+    yield finding("same-record", level, text, rows=rows)

@@ -24,8 +24,6 @@ from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
 from tfio_store.storage.store import ObjectInfo, StoredFile
 
-__all__ = ["ImageFolder", "check_columns", "read_arrays"]
-
 
 def check_columns(columns: Sequence[str] | None, names: Collection[str]) -> None:
     """ValueError unless there are such columns."""

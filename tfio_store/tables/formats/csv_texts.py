@@ -17,9 +17,6 @@ from tfio_store.example.feature import Feature
 from tfio_store.tables.formats import json_lines
 from tfio_store.tables.formats.json_lines import as_whole, float64_holds
 
-__all__ = ["as_type", "as_values"]
-
-
 # The batches of a CSV file by pyarrow, whose blocks grow until they hold the longest row.
 
 

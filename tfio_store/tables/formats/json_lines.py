@@ -16,20 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "CELLS",
-    "MOST_FIELDS",
-    "NOT_FINITE",
-    "as_type",
-    "as_whole",
-    "check_range",
-    "common_type",
-    "decided",
-    "float64_holds",
-    "pieces_of",
-]
-
-
 # Whether floats hold the numbers that texts say.
 
 

@@ -16,19 +16,6 @@ from tfio_store.dataset.model import Dataset, DatasetPart
 from tfio_store.dataset.source import OneSource, is_one
 from tfio_store.storage.store import StoredFile
 
-__all__ = [
-    "TABLES",
-    "TFRECORD",
-    "SourceFile",
-    "check_delimiter",
-    "chosen_format",
-    "is_packed",
-    "opened",
-    "unpacked",
-    "usual_delimiter",
-]
-
-
 # What the end of a name says: the format, whether gzip packs it, and what parts fields of lines.
 
 

@@ -22,8 +22,6 @@ from tfio_store.tables.formats.json_lines import as_whole, check_range
 from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked, usual_delimiter
 from tfio_store.tables.texts import from_iso
 
-__all__ = ["read_tables", "write_tables"]
-
 _ROWS = 16 << 10
 _ARROW_FILE = b"ARROW1"
 _ERRORS = (

@@ -15,8 +15,6 @@ from tfio_store.storage.store import OutputFile
 from tfio_store.tables.formats.source_file import SourceFile, opened, unpacked
 from tfio_store.tables.texts import as_json_value
 
-__all__ = ["KEY", "read_samples", "write_samples"]
-
 KEY = "__key__"
 """The column that names a sample, as WebDataset calls it."""
 

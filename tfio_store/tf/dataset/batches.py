@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.errors import DataLossError, RecordTooLargeError
+from tfio_store.errors import DataLossError, Reason, RecordTooLargeError
+from tfio_store.read.decode import other_records
 from tfio_store.records.compression import detect
 from tfio_store.records.framing import walk
 from tfio_store.storage.cores import cores
@@ -38,19 +39,6 @@ from tfio_store.tf.dataset.spans import (
     turn_spans,
 )
 from tfio_store.tf.dataset.stages import MAPS_CAN_END
-
-__all__ = [
-    "FEW",
-    "batch_dataset",
-    "can_shuffle",
-    "frame_bytes",
-    "raw_local",
-    "shuffled_dataset",
-    "takes_turns",
-    "too_small",
-    "turns_dataset",
-    "window_spans",
-]
 
 FEW = 16
 """A shuffled or parsed batch with fewer records may be too small."""
@@ -143,11 +131,24 @@ def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
     if raw_local(dataset) is not None:
         try:
             return exact_batch_spans(dataset, batch_size, options.limits)
-        except (DataLossError, RecordTooLargeError):
+        except (DataLossError, RecordTooLargeError) as error:
             if not dataset.has_blocks:
                 raise
+            _check_is_cut(dataset, error)
             # by the manifest's blocks, so that reading notices what is missing
     return batch_spans(dataset, batch_size)
+
+
+def _check_is_cut(dataset: Dataset, error: DataLossError | RecordTooLargeError) -> None:
+    """ReplacedError if the file of this error is as long as its manifest says, and still ends
+    inside a record: then it is another file, and none of its records may be given."""
+    if not isinstance(error, DataLossError) or error.kind is not Reason.TRUNCATED:
+        return
+    for number, shard in enumerate(dataset.shards):
+        if shard.url == error.path:
+            store, path = dataset.open(number)
+            if store.info(path).size >= shard.nbytes:
+                raise other_records(shard.url, 0) from error
 
 
 # Files in turns, as TensorFlow's ``num_parallel_reads`` reads them.

@@ -47,20 +47,6 @@ from tfio_store.tf.dataset.stages import (
     map_traced_in_parallel,
 )
 
-__all__ = [
-    "BlockReader",
-    "block_dataset",
-    "element_count",
-    "finish",
-    "fused_columns",
-    "in_elements",
-    "interleaved",
-    "mixed_blocks",
-    "of_parts",
-    "parsed",
-]
-
-
 # Turns runs of records into what the user asked for: records, batches, parsed batches.
 
 

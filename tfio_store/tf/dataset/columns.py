@@ -13,15 +13,6 @@ from tensorflow.python.ops import parsing_ops
 
 from tfio_store.example.feature import Feature
 
-__all__ = [
-    "Column",
-    "Columns",
-    "attributes_of",
-    "columns_of",
-    "joined",
-    "steps_column",
-]
-
 _KINDS = {tf.string: 1, tf.float32: 2, tf.int64: 3}
 _FIXED, _PADDED, _RAGGED, _RAGGED32, _SPARSE, _STEPS, _ROWS = range(7)
 _MOST_DIMS = 16

@@ -38,8 +38,6 @@ from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.source import ListedFiles, Source, known_names, workers
 from tfio_store.tf.dataset.stages import map_in_place
 
-__all__ = ["TFRecordDataset"]
-
 
 class TFRecordDataset(PlannedDataset):
     """The records of TFRecord files, as `tf.data.TFRecordDataset` gives them, from any storage.

@@ -15,16 +15,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
-__all__ = [
-    "NotElementwise",
-    "Rows",
-    "can_fail",
-    "has_effects",
-    "is_cheap",
-    "run_on_rows",
-    "static_value",
-]
-
 
 class NotElementwise(Exception):
     """The function must run on each record by itself. The text says why."""

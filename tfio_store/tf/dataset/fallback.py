@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tfio_store.errors import DataLossError, Reason, RecordTooLargeError, TruncatedRecordError
+from tfio_store.errors import DataLossError, Reason, RecordTooLargeError
 from tfio_store.read.decode import other_records
+from tfio_store.records.damage import damaged, lacks_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import bridge
 from tfio_store.tf.dataset import runtime
@@ -23,7 +24,6 @@ from tfio_store.tf.dataset.spans import Blocks, group_of
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["raise_error", "read_blocks", "read_stream"]
 
 _UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
@@ -184,12 +184,8 @@ def _read_span(
     records += found
     if len(found) < expected:
         decoder.finish()
-        raise TruncatedRecordError(
-            f"the data ends inside a block: {expected - len(found)} of its records are missing",
-            path=url,
-            kind=Reason.SHORT_FILE,
-            offset=decoder.offset,
-        )
+        reason = lacks_records(expected - len(found))
+        raise damaged(Reason.SHORT_FILE, reason, path=url, offset=decoder.offset)
 
 
 def read_stream(

@@ -23,22 +23,6 @@ from tfio_store.tf.dataset.columns import (
 )
 from tfio_store.tf.dataset.record_function import RecordFunction
 
-__all__ = [
-    "SequenceColumns",
-    "SequenceSpec",
-    "Spec",
-    "cut_rows",
-    "flat_spec",
-    "has_rows",
-    "only_fixed",
-    "parse_batch",
-    "parse_record",
-    "schema_or_spec",
-    "sequence_columns",
-    "spec_of",
-    "with_raw_features",
-]
-
 Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
 _TENSORFLOWS = (
     tf.io.FixedLenFeature,

@@ -24,16 +24,6 @@ from tfio_store.tf.dataset.record_function import behind
 from tfio_store.tf.dataset.source import ListedFiles, known_names
 from tfio_store.tf.dataset.stages import strings
 
-__all__ = [
-    "ListedNames",
-    "Reading",
-    "is_argument",
-    "list_files",
-    "note",
-    "planned",
-    "turns_of",
-]
-
 _TF = tf.data.Dataset
 
 _RECORD = tf.TensorSpec([], tf.string)

@@ -27,24 +27,6 @@ from tfio_store.tf.dataset.options import Settings
 from tfio_store.tf.dataset.spans import Blocks
 from tfio_store.tf.garbage import destroy_later
 
-__all__ = [
-    "await_blocks",
-    "begin_blocks",
-    "begin_epoch",
-    "bridge",
-    "cut_pack",
-    "pack_stream",
-    "pick_records",
-    "plain_codec",
-    "raise_error",
-    "read_blocks",
-    "read_examples",
-    "read_pack",
-    "read_picked",
-    "read_stream",
-    "window_rows",
-]
-
 
 def _load() -> bool:
     if os.environ.get("TFIO_STORE_TF_BRIDGE") == "off":

@@ -19,19 +19,6 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import LocalCache, Retry, Storage
 from tfio_store.tf.dataset.features import Spec
 
-__all__ = [
-    "BlockRequest",
-    "Options",
-    "Settings",
-    "ShuffleWindow",
-    "StreamRequest",
-    "check_buffer_size",
-    "check_compression",
-    "from_json",
-    "to_json",
-]
-
-
 # How many records are shuffled together: in blocks, records or bytes. No TensorFlow.
 
 

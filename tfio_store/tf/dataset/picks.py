@@ -31,8 +31,6 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.spans import MARKS, block_spans
 from tfio_store.tf.dataset.stages import MAPS_CAN_END
 
-__all__ = ["FileTurns", "picked_dataset"]
-
 _CALLS_PER_CORE = 4
 _SMALL_BATCH = 256 << 10
 _PICKED_AT_ONCE = 4096

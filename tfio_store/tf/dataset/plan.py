@@ -61,8 +61,6 @@ from tfio_store.tf.dataset.record_function import (
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
 from tfio_store.tf.dataset.stages import Shuffle
 
-__all__ = ["Plan", "PlannedDataset", "integer", "stories"]
-
 _Step = Callable[[tf.data.Dataset], tf.data.Dataset]
 _TF = tf.data.Dataset
 _FILE = tf.data.experimental.AutoShardPolicy.FILE

@@ -49,8 +49,6 @@ from tfio_store.tf.dataset.streams import (
     stream_dataset,
 )
 
-__all__ = ["Built", "ListedFiles", "NotFused", "Source", "known_names", "workers"]
-
 _AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
 
 _MOST_WALKED = 4 << 30

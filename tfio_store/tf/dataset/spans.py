@@ -20,22 +20,6 @@ from tfio_store.records.framing import crc32c
 from tfio_store.storage.cores import cores
 from tfio_store.storage.threads import mapped
 
-__all__ = [
-    "MARKS",
-    "REPLACED",
-    "Blocks",
-    "Int64Array",
-    "Spans",
-    "batch_spans",
-    "block_spans",
-    "coarse_block_spans",
-    "cut",
-    "exact_batch_spans",
-    "group_of",
-    "mark_of",
-    "turn_spans",
-]
-
 Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ALL = np.iinfo(np.int64).max

@@ -24,36 +24,6 @@ from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.spans import MARKS, REPLACED
 
-__all__ = [
-    "END",
-    "MAPS_CAN_END",
-    "NOTHING",
-    "STAYS_IN_PLACE",
-    "Shuffle",
-    "batches",
-    "concrete",
-    "in_batches",
-    "in_order",
-    "in_place",
-    "map_in_parallel",
-    "map_in_place",
-    "map_that_waits",
-    "map_traced_in_parallel",
-    "map_traced_in_turn",
-    "marked",
-    "numbers",
-    "other_versions",
-    "records",
-    "scanned",
-    "seeds",
-    "shuffler",
-    "slices",
-    "strings",
-    "then",
-    "until_error",
-    "when_asked",
-]
-
 NOTHING = -1
 END = "11:"
 """An error text for `ops.raise_error`: OUT_OF_RANGE. It ends a scan, as its input's end does."""

@@ -21,16 +21,6 @@ from tfio_store.tf.dataset.blocks import finish, fused_columns, interleaved, par
 from tfio_store.tf.dataset.options import Options, Settings
 from tfio_store.tf.dataset.stages import MAPS_CAN_END, map_in_parallel, map_in_place
 
-__all__ = [
-    "can_batch_streams",
-    "check_sizes",
-    "files_at_once",
-    "plain_dataset",
-    "records_of",
-    "stream_batches",
-    "stream_dataset",
-]
-
 READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
 _SCAN_BYTES = 1 << 20

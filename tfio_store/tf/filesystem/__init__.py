@@ -27,8 +27,6 @@ from tfio_store.tf.bridge import bridge_module
 from tfio_store.tf.filesystem.host import Host, Mount
 from tfio_store.tf.garbage import destroy_later
 
-__all__ = ["heed_environment", "register_filesystem", "storage_of"]
-
 INSTEAD = {
     "file": "local files need no registration",
     "ram": "use memory:// URLs with register_filesystem('memory')",

@@ -18,8 +18,6 @@ from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.store import ObjectInfo, Output, Store
 from tfio_store.storage.threads import Owner
 
-__all__ = ["APPEND_LIMIT", "ReadFile", "Snapshot", "WriteFile"]
-
 APPEND_LIMIT = 64 << 20
 """Bytes of the largest file that can be appended to: an append writes the object anew."""
 

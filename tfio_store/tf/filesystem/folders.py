@@ -19,9 +19,6 @@ from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.local import final_name
 from tfio_store.storage.store import ObjectInfo, Store, seconds_of
 
-__all__ = ["Entry", "Folders", "Hints", "expand", "folders_of"]
-
-
 # The contents of a folder: files, and folders.
 
 

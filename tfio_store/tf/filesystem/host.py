@@ -27,8 +27,6 @@ from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, Hints, expand, folders_of
 from tfio_store.tf.garbage import GIVEN_UP, has_a_caller, wait_until_destroyed, watch
 
-__all__ = ["Host", "Mount"]
-
 LISTINGS_AT_ONCE = 16
 
 log = logging.getLogger("tfio_store")
