@@ -207,6 +207,10 @@ generate-constraints:
 sizes: ## how large each part of the repository is, beside its limit
 	@$(PYTHON) scripts/sizes.py
 
+# How many files and functions a call passes through, on S3.
+walks: $(VENV)/.dev
+	$(BIN)/python -m tests.support.walks
+
 ##@ Measure
 
 # A commit to compare with; empty for the last release.
