@@ -21,10 +21,16 @@ from pathlib import Path
 from typing import Any
 
 SIZES = {"100 B": 100, "100 kB": 100_000, "20 MB": 20_000_000}
+BATCHES = {"100 B": 1024, "100 kB": 32, "20 MB": 1}
 CODECS = ("raw", "GZIP")
 BUDGETS = (32, 256)
 CORES = (2, 64)
 MIB = 1 << 20
+
+
+def batch_size(url: str) -> int:
+    """Rows of a batch that is no larger than the budgets: a batch of its own counts against none."""
+    return next(count for name, count in BATCHES.items() if f"{name.replace(' ', '')}-" in url)
 
 
 def records(url: str, budget: int, options: dict[str, Any]) -> None:
@@ -45,14 +51,16 @@ def tables(url: str, budget: int, options: dict[str, Any]) -> None:
 def tensors(url: str, budget: int, options: dict[str, Any]) -> None:
     from tfio_store.torch import TFRecordIterable
 
-    for _ in TFRecordIterable(url, batch_size=8, memory_budget=budget, **options):
+    for _ in TFRecordIterable(url, batch_size=batch_size(url), memory_budget=budget, **options):
         pass
 
 
 def shuffled(url: str, budget: int, options: dict[str, Any]) -> None:
     from tfio_store.torch import TFRecordIterable
 
-    for _ in TFRecordIterable(url, batch_size=8, shuffle=True, memory_budget=budget, **options):
+    for _ in TFRecordIterable(
+        url, batch_size=batch_size(url), shuffle=True, memory_budget=budget, **options
+    ):
         pass
 
 
@@ -61,7 +69,7 @@ def pipeline(url: str, budget: int, options: dict[str, Any]) -> None:
 
     import tfio_store as tfs
 
-    dataset = tfs.TFRecordDataset(url, batch_size=8, memory_budget=budget, **options)
+    dataset = tfs.TFRecordDataset(url, batch_size=batch_size(url), memory_budget=budget, **options)
     dataset.reduce(np.int64(0), lambda count, _: count + 1)
 
 

@@ -1,8 +1,9 @@
 """``make walks``: how many files and functions of the package a call passes through.
 
 Each walk is gone twice on S3 (moto), and the second time is counted, with all threads: by then
-modules are imported, and clients are made. ``python -m tests.support.walks NAME`` lists the functions of
-the walks whose names begin so, file by file. Compiled code and comprehensions do not count.
+modules are imported, and clients are made. ``python -m tests.support.walks NAME`` lists the
+functions of the walks whose names begin so, file by file. Compiled code and comprehensions do not
+count.
 """
 
 from __future__ import annotations
