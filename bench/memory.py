@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def batch_size(url: str) -> int:
-    """Rows of a batch that is no larger than the budgets: a batch of its own counts against none."""
+    """Rows of a batch that is smaller than the budgets, which hold for no single batch."""
     return next(count for name, count in BATCHES.items() if f"{name.replace(' ', '')}-" in url)
 
 
