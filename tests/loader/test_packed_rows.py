@@ -336,6 +336,53 @@ def test_mixtures_are_gone_on_with(tmp_path: Path, how: str) -> None:
     assert set(tokens_in(before + after)) == {token for one in documents for token in one}
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("shares", [1, 2, 3, 4])
+def test_mixtures_by_tokens_keep_their_weights_and_go_on(
+    tmp_path: Path, how: str, shares: int
+) -> None:
+    documents = documents_of(5, 240, 30)
+    long, short = documents[::3], [one[:7] for one in documents[1:]]
+    sources = [
+        written(str(tmp_path / name), part, num_shards=2)
+        for name, part in (("long", long), ("short", short))
+    ]
+    mixture = tfs.mix({sources[0]: 3.0, sources[1]: 1.0}, by="tokens", stop="first").shuffle(2)
+    packing = a_packing(how, 16, 3)
+    of_long = {token for one in long for token in one}
+    for index in range(shares):
+        rows = made(mixture, packing, 1, (index, shares))
+        whole: list[Row] = []
+        states = [kept(rows.state())]
+        for batch in rest(rows):
+            whole += batch
+            states.append(kept(rows.state()))
+        for count, state in enumerate(states[:-1]):
+            assert given(made(mixture, packing, 5, (index, shares), state)) == whole[count:]
+        tokens = tokens_in(whole)
+        first = sum(token in of_long for token in tokens)
+        # each is ahead by one document at most, and one without tokens counts as one
+        slack = 30 / 3 + 7 + sum(not one for one in documents)
+        assert abs(first / 3 - (len(tokens) - first)) <= slack
+
+
+def test_a_mixture_by_tokens_goes_on_with_other_shares(tmp_path: Path) -> None:
+    documents = documents_of(5, 100, 30)
+    parts = [documents[::3], [one for i, one in enumerate(documents) if i % 3]]
+    sources = [written(str(tmp_path / f"part{i}"), part) for i, part in enumerate(parts)]
+    mixture = tfs.mix({sources[0]: 3.0, sources[1]: 1.0}, by="tokens").shuffle(2)
+    packing = a_packing("concat", 16, 0)
+    every = {token for one in documents for token in one}
+    for shares in (1, 2, 3, 4):
+        old = [made(mixture, packing, 1, (index, shares)) for index in range(shares)]
+        before: list[Row] = []
+        for _ in range(6):
+            before += [row for rows in old if (some := next(rest(rows), None)) for row in some]
+            for other in (1, 2, 4):
+                after, _ = step_on(mixture, packing, [kept(rows.state()) for rows in old], other)
+                assert set(tokens_in(before + after)) == every
+
+
 def test_a_damaged_record_keeps_its_place(tmp_path: Path) -> None:
     documents = [one for one in documents_of(6, 200, 20) if one]
     url = written(str(tmp_path / "train"), documents)

@@ -30,6 +30,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import Labels, check_labels, meant, meant_schema, named
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import alike, listed
@@ -406,6 +407,19 @@ def decode_columns(
         reason = error.reason + _meant(error.feature, batch[error.record])
         raise SchemaError(reason, feature=error.feature, record=error.record) from None
     return {name: columns[name] for name in schema}
+
+
+def value_counts(records: Records, name: str, feature: Feature) -> Int64Array:
+    """How many values of a feature of the shape (None,) each record has, 0 where it is absent.
+    CorruptRecordError or SchemaError where that can't be said."""
+    batch = _batch(records)
+    spans = _locate(batch, [name.encode()], _FEATURES)
+    if feature.raw:
+        _, ends = spans.joined(0, fallback=[b""])
+        counts: Int64Array = np.diff(ends) // feature.item_dtype().itemsize
+    else:
+        counts = spans.counts(0, KINDS[feature.wire])
+    return counts
 
 
 def _meant(feature: str, record: bytes) -> str:

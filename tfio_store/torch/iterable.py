@@ -354,7 +354,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             )
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
-            raise NoLength("len() is not known: the source is a stream, or on_corrupt= may skip")
+            raise NoLength(
+                "len() is not known: the source is a stream, on_corrupt= may skip, or its mixture "
+                "has by="
+            )
         return records
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
