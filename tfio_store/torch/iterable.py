@@ -352,12 +352,14 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             raise NoLength(
                 "len() is not known: the lengths of documents say how many rows there are"
             )
+        reader = self._reader.value
+        if isinstance(reader, Mixture) and len(datasets_of(reader)) > 1:
+            raise NoLength(
+                "len() is not the same in each epoch: a mixture is as long as its choices make it"
+            )
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
-            raise NoLength(
-                "len() is not known: the source is a stream, on_corrupt= may skip, or its mixture "
-                "has by="
-            )
+            raise NoLength("len() is not known: the source is a stream, or on_corrupt= may skip")
         return records
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
