@@ -138,6 +138,19 @@ def test_where_nobody_knows_a_length_there_is_none(folder: Path, door: str) -> N
     assert sum(1 for _ in loader) > 0
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_only_share_of_documents_laid_end_to_end_has_a_length(
+    folder: Path, workers: int
+) -> None:
+    packing = tfs.Packing("tokens", 16, how="concat")
+    for how in ({}, {"drop_last": True}, {"batch_size": None}, {"shuffle": True}):
+        loader = iterable(pack=packing, **how)(folder, 0, 1, workers)
+        assert [sum(1 for _ in loader) for _ in range(2)] == [len(loader)] * 2
+    for ranks, how_many in ((2, 0), (1, 2)):
+        with pytest.raises(TypeError, match="the lengths of documents"):
+            len(iterable(pack=packing)(folder, 0, ranks, how_many))
+
+
 @pytest.mark.parametrize(("ranks", "workers"), first(3, PLACES))
 def test_windows_of_episodes(tmp_path: Path, ranks: int, workers: int) -> None:
     episodes = tfs.Episodes(robots(tmp_path / "arm" / "1.0.0", (9, 1, 14, 5, 8), num_shards=2))

@@ -409,16 +409,25 @@ def decode_columns(
     return {name: columns[name] for name in schema}
 
 
-def value_counts(records: Records, name: str, feature: Feature) -> Int64Array:
-    """How many values of a feature of the shape (None,) each record has, 0 where it is absent.
+def is_list_of_numbers(feature: Feature) -> bool:
+    """Whether `value_counts` counts its values."""
+    numbers = feature.item_dtype().kind in "biuf"
+    return feature.shape == (None,) and not feature.sequence and numbers
+
+
+def value_counts(records: Records, lists: Mapping[str, Feature]) -> dict[str, Int64Array]:
+    """How many values of lists of numbers each record has, 0 where one is absent.
     CorruptRecordError or SchemaError where that can't be said."""
-    batch = _batch(records)
-    spans = _locate(batch, [name.encode()], _FEATURES)
+    spans = _locate(_batch(records), [name.encode() for name in lists], _FEATURES)
+    return {name: _value_counts(spans, i, lists[name]) for i, name in enumerate(lists)}
+
+
+def _value_counts(spans: Any, column: int, feature: Feature) -> Int64Array:
     if feature.raw:
-        _, ends = spans.joined(0, fallback=[b""])
+        _, ends = spans.joined(column, fallback=[b""])
         counts: Int64Array = np.diff(ends) // feature.item_dtype().itemsize
     else:
-        counts = spans.counts(0, KINDS[feature.wire])
+        counts = spans.counts(column, KINDS[feature.wire])
     return counts
 
 

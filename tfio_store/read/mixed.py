@@ -130,7 +130,8 @@ class _Source:
             schema = self.traversal.shared.dataset.schema
             known = None if schema is None else schema.get(self._by)
             feature = known or Feature("int64", (None,))
-            self._sizes = np.maximum(value_counts(self._batch, self._by, feature), 1)
+            (sizes,) = value_counts(self._batch, {self._by: feature}).values()
+            self._sizes = np.maximum(sizes, 1)
         left: Int64Array = self._sizes[self._taken :]
         return left
 

@@ -8,6 +8,7 @@ from typing import Any
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import is_list_of_numbers
 from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
@@ -116,7 +117,7 @@ def _check_measured(by: str, dataset: Dataset) -> None:
     feature = dataset.schema.get(by)
     if feature is None:
         what = f"{dataset.summary()} has no such feature{alike(by, dataset.schema)}"
-    elif feature.shape != (None,) or feature.sequence or feature.item_dtype().kind not in "biuf":
+    elif not is_list_of_numbers(feature):
         what = f"in {dataset.summary()} it is {feature!r}"
     else:
         return
