@@ -90,6 +90,6 @@ def test_extras_that_are_named_are_there(suffix: str) -> None:
 
 
 def test_before_there_is_a_release_the_readme_says_what_to_type() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    here = "type\n`pip install '.[cli]'` in the checkout"
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    here = "type `pip install '.[cli]'` in the checkout"
     assert ("There is no release yet" in readme) == (here in readme)
