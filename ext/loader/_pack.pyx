@@ -29,9 +29,10 @@ cdef extern from "loader/pack.h" nogil:
         int64_t begin
         int64_t end
     pack_status pack_copy(const pack_plan *plan, size_t first, size_t last, const pack_part *parts,
-                          size_t count, size_t size, int64_t length, uint8_t *out)
-    void pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length,
-                   int32_t *segments, int32_t *positions)
+                          size_t count, size_t size, const uint8_t *padding, int64_t length,
+                          uint8_t *out)
+    int64_t pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length,
+                      int32_t *segments, int32_t *positions)
 
 
 cdef class Plan:
@@ -66,16 +67,17 @@ cdef class Plan:
         return self.plan.rows
 
     def copy(self, Py_ssize_t first, Py_ssize_t last, list parts not None,
-             uint8_t[:, ::1] out not None):
-        cdef Py_ssize_t size = out.shape[1] // self.length, count = len(parts), held = 0, i
+             bytes padding not None, uint8_t[:, ::1] out not None):
+        cdef Py_ssize_t size = len(padding), count = len(parts), held = 0, i
         cdef pack_status status = PACK_OK
         cdef pack_part *found = <pack_part *> calloc(<size_t> count + 1, sizeof(pack_part))
+        cdef const uint8_t *behind = padding
         cdef Py_buffer *buffers = <Py_buffer *> calloc(<size_t> count + 1, sizeof(Py_buffer))
         try:
             if not found or not buffers:
                 raise MemoryError
             self.check(first, last, out.shape[0])
-            if out.shape[1] % self.length or not size:
+            if not size or out.shape[1] % size or out.shape[1] // size != self.length:
                 raise ValueError("out must have rows of the plan's length")
             for i in range(count):
                 PyObject_GetBuffer(parts[i], &buffers[held], PyBUF_SIMPLE)
@@ -84,13 +86,14 @@ cdef class Plan:
                 found[i].begin = found[i - 1].end if i else 0
                 found[i].end = found[i].begin + buffers[i].len // size
                 if buffers[i].len % size:
-                    raise ValueError("out and the parts must have values of the same size")
+                    raise ValueError("padding and the parts must have values of the same size")
             if (found[count - 1].end if count else 0) != self.values:
                 raise ValueError(f"the parts must have the plan's {self.values} values")
             if first < last:
                 with nogil:
                     status = pack_copy(&self.plan, <size_t> first, <size_t> last, found,
-                                       <size_t> count, <size_t> size, self.length, &out[0, 0])
+                                       <size_t> count, <size_t> size, behind, self.length,
+                                       &out[0, 0])
             if status:
                 raise ValueError("each document must be in one part")
         finally:
@@ -105,10 +108,12 @@ cdef class Plan:
         if not segments.shape[1] == positions.shape[1] == self.length or (
                 positions.shape[0] != segments.shape[0]):
             raise ValueError("segments and positions must have rows of the plan's length")
+        cdef int64_t values = 0
         if first < last:
             with nogil:
-                pack_mark(&self.plan, <size_t> first, <size_t> last, self.length, &segments[0, 0],
-                          &positions[0, 0])
+                values = pack_mark(&self.plan, <size_t> first, <size_t> last, self.length,
+                                   &segments[0, 0], &positions[0, 0])
+        return values
 
     cdef int check(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t room) except -1:
         if not 0 <= first <= last or last - first != room or pack_check_rows(

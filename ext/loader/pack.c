@@ -39,17 +39,6 @@ typedef struct {
     int64_t begin, size, row;
 } piece;
 
-static int larger_first(const void *left, const void *right) {
-    const piece *one = left, *other = right;
-    if (one->size != other->size) return one->size < other->size ? 1 : -1;
-    return one->begin < other->begin ? -1 : 1;
-}
-
-static int earlier_first(const void *left, const void *right) {
-    const piece *one = left, *other = right;
-    return one->begin < other->begin ? -1 : 1;
-}
-
 static size_t cut(const int64_t *splits, size_t documents, int64_t length, piece *pieces) {
     size_t count = 0;
     for (size_t i = 0; i < documents; i++) {
@@ -57,6 +46,28 @@ static size_t cut(const int64_t *splits, size_t documents, int64_t length, piece
             pieces[count] = (piece){at, smaller(length, splits[i + 1] - at), 0};
     }
     return count;
+}
+
+enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+
+/* The numbers of the pieces, the largest first, and of the same size the first one first: in `order`.
+ * A radix sort by what each leaves of a row. `other` has as many places. Answers the one of the two
+ * that holds them. */
+static size_t *largest_first(const piece *pieces, size_t count, int64_t length, size_t *order,
+                             size_t *other) {
+    for (size_t i = 0; i < count; i++) order[i] = i;
+    for (int shift = 0; (length - 1) >> shift; shift += DIGIT) {
+        size_t ends[DIGITS + 1] = {0};
+        for (size_t i = 0; i < count; i++)
+            ends[((length - pieces[i].size) >> shift & (DIGITS - 1)) + 1]++;
+        for (size_t digit = 0; digit < DIGITS; digit++) ends[digit + 1] += ends[digit];
+        for (size_t i = 0; i < count; i++)
+            other[ends[(length - pieces[order[i]].size) >> shift & (DIGITS - 1)]++] = order[i];
+        size_t *sorted = other;
+        other = order;
+        order = sorted;
+    }
+    return order;
 }
 
 /* `most[1]` is the root of a tree over the rows' room; each node has the most of those below it. So
@@ -99,20 +110,23 @@ pack_status pack_first_fit(const int64_t *splits, size_t documents, int64_t leng
     size_t most = documents + (size_t)(splits[documents] / length) + 1, leaves = 1;
     pack_status status = PACK_NO_MEMORY;
     int64_t *rooms = NULL;
+    size_t *orders = calloc(2 * most, sizeof *orders);
     piece *pieces = calloc(most, sizeof *pieces);
-    if (pieces == NULL) goto done;
+    if (pieces == NULL || orders == NULL) goto done;
     size_t count = cut(splits, documents, length, pieces);
     while (leaves < count) leaves *= 2;
     rooms = calloc(2 * leaves, sizeof *rooms);
     if (rooms == NULL) goto done;
     for (size_t i = 0; i < 2 * leaves; i++) rooms[i] = length;
-    qsort(pieces, count, sizeof *pieces, larger_first);
-    for (size_t i = 0; i < count; i++)
-        pieces[i].row = (int64_t)first_with_room(rooms, leaves, pieces[i].size);
-    qsort(pieces, count, sizeof *pieces, earlier_first);
+    const size_t *order = largest_first(pieces, count, length, orders, orders + most);
+    for (size_t i = 0; i < count; i++) {
+        piece *next = &pieces[order[i]];
+        next->row = (int64_t)first_with_room(rooms, leaves, next->size);
+    }
     lay_out(pieces, count, rooms, plan);
     status = PACK_OK;
 done:
+    free(orders);
     free(pieces);
     free(rooms);
     return status;
@@ -145,36 +159,43 @@ static const pack_part *part_of(const pack_part *parts, size_t count, int64_t va
 }
 
 pack_status pack_copy(const pack_plan *plan, size_t first, size_t last, const pack_part *parts,
-                      size_t count, size_t size, int64_t length, uint8_t *out) {
+                      size_t count, size_t size, const uint8_t *padding, int64_t length,
+                      uint8_t *out) {
     for (size_t row = first; row < last; row++) {
-        uint8_t *to = out + (row - first) * (size_t)length * size;
+        uint8_t *end = out + (size_t)length * size;
         for (int64_t p = plan->splits[row]; p < plan->splits[row + 1]; p++) {
             int64_t begin = plan->begins[p];
             const pack_part *part = part_of(parts, count, begin);
             if (begin < part->begin || begin > part->end - plan->sizes[p]) return PACK_PLAN;
             size_t bytes = (size_t)plan->sizes[p] * size;
-            memcpy(to, part->data + (size_t)(begin - part->begin) * size, bytes);
-            to += bytes;
+            memcpy(out, part->data + (size_t)(begin - part->begin) * size, bytes);
+            out += bytes;
         }
+        for (; out < end; out += size) memcpy(out, padding, size);
     }
     return PACK_OK;
 }
 
-void pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length, int32_t *segments,
-               int32_t *positions) {
+int64_t pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length,
+                  int32_t *segments, int32_t *positions) {
+    int64_t values = 0;
     for (size_t row = first; row < last; row++) {
-        int32_t *end = segments + length, number = 0;
+        int32_t number = 0;
+        size_t left = (size_t)length;
         for (int64_t p = plan->splits[row]; p < plan->splits[row + 1]; p++) {
+            int32_t size = (int32_t)plan->sizes[p];
             number++;
-            for (int32_t i = 0; i < (int32_t)plan->sizes[p]; i++) {
-                *segments++ = number;
-                *positions++ = i;
-            }
+            for (int32_t i = 0; i < size; i++) segments[i] = number;
+            for (int32_t i = 0; i < size; i++) positions[i] = i;
+            segments += size;
+            positions += size;
+            left -= (size_t)size;
         }
-        size_t left = (size_t)(end - segments);
         memset(segments, 0, left * sizeof *segments);
         memset(positions, 0, left * sizeof *positions);
         segments += left;
         positions += left;
+        values += length - (int64_t)left;
     }
+    return values;
 }

@@ -48,14 +48,16 @@ typedef struct {
     int64_t begin, end;
 } pack_part;
 
-/* Rows `first .. last`, which were checked, of values of `size` bytes each, into rows of `length`. What
- * is behind the last piece of a row stays as it is. PACK_PLAN for a piece that is not in one part. */
+/* Rows `first .. last`, which were checked, of values of `size` bytes each, into rows of `length`.
+ * `padding`, a value, fills each row behind its last piece. PACK_PLAN for a piece that is not in one
+ * part. */
 pack_status pack_copy(const pack_plan *plan, size_t first, size_t last, const pack_part *parts,
-                      size_t count, size_t size, int64_t length, uint8_t *out);
+                      size_t count, size_t size, const uint8_t *padding, int64_t length,
+                      uint8_t *out);
 
 /* The same rows: which piece of its row each value is of, from 1 on, and where in the piece it stands,
- * from 0 on. Zeros behind the last piece. `length` is below 2^31. */
-void pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length, int32_t *segments,
-               int32_t *positions);
+ * from 0 on. Zeros behind the last piece. `length` is below 2^31. Answers how many values there are. */
+int64_t pack_mark(const pack_plan *plan, size_t first, size_t last, int64_t length,
+                  int32_t *segments, int32_t *positions);
 
 #endif

@@ -24,16 +24,18 @@ static void check_rows(const pack_plan *plan, int64_t values, int64_t length) {
     uint16_t *from = calloc((size_t)values + 1, sizeof *from), *out = calloc(row_values + 1, 2);
     int32_t *segments = calloc(row_values + 1, 4), *positions = calloc(row_values + 1, 4);
     uint8_t *seen = calloc((size_t)values + 1, 1);
+    const uint16_t padding = UINT16_MAX;
     if (!from || !out || !segments || !positions || !seen) abort();
     for (int64_t i = 0; i < values; i++) from[i] = (uint16_t)(i + 1);
     uint16_t *exact = (uint16_t *)(void *)copy_of(from, (size_t)values * 2);
     pack_part parts[] = {{NULL, 0, 0}, {(const uint8_t *)exact, 0, values}, {NULL, values, values}};
     CHECK(pack_check_rows(plan, 0, plan->rows, length) == PACK_OK);
-    CHECK(pack_copy(plan, 0, plan->rows, parts, 3, 2, length, (uint8_t *)out) == PACK_OK);
-    pack_mark(plan, 0, plan->rows, length, segments, positions);
+    CHECK(pack_copy(plan, 0, plan->rows, parts, 3, 2, (const uint8_t *)&padding, length,
+                    (uint8_t *)out) == PACK_OK);
+    CHECK(pack_mark(plan, 0, plan->rows, length, segments, positions) == values);
     size_t met = 0;
     for (size_t i = 0; i < row_values; i++) {
-        CHECK((out[i] != 0) == (segments[i] != 0));
+        CHECK((out[i] != padding) == (segments[i] != 0));
         if (segments[i] == 0) continue;
         CHECK(!seen[out[i] - 1]);
         seen[out[i] - 1] = 1;
@@ -89,18 +91,18 @@ static void refuses_what_does_not_fit(void) {
     uint8_t *values = noise(5, 1), out[8];
     pack_part parts[] = {{values, 0, 3}, {values + 3, 3, 5}};
     CHECK(pack_check_rows(&plan, 0, 2, 4) == PACK_OK);
-    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, 4, out) == PACK_OK);
+    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, values, 4, out) == PACK_OK);
     CHECK(memcmp(out, values, 5) == 0);
     CHECK(pack_check_rows(&plan, 0, 3, 4) == PACK_PLAN);
     CHECK(pack_check_rows(&plan, 2, 1, 4) == PACK_PLAN);
     CHECK(pack_check_rows(&plan, 0, 2, 3) == PACK_PLAN);
-    CHECK(pack_copy(&plan, 0, 2, parts, 1, 1, 4, out) == PACK_PLAN);
+    CHECK(pack_copy(&plan, 0, 2, parts, 1, 1, values, 4, out) == PACK_PLAN);
     parts[0].end = parts[1].begin = 2; /* a document that is in two parts */
-    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, 4, out) == PACK_PLAN);
+    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, values, 4, out) == PACK_PLAN);
     plan.begins[0] = -1;
-    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, 4, out) == PACK_PLAN);
+    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, values, 4, out) == PACK_PLAN);
     plan.begins[0] = INT64_MAX;
-    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, 4, out) == PACK_PLAN);
+    CHECK(pack_copy(&plan, 0, 2, parts, 2, 1, values, 4, out) == PACK_PLAN);
     free(values);
     free_plan(&plan);
 }

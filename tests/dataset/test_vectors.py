@@ -116,6 +116,14 @@ def test_the_plain_reader_passes_by_what_a_dataset_grew(tmp_path: Path) -> None:
     assert len(found) == 6
 
 
+def test_the_plain_reader_passes_by_how_many_values_there_are(tmp_path: Path) -> None:
+    schema = {"tokens": tfs.Feature("int64", (None,))}
+    with tfs.ShardedWriter(tmp_path / "train", num_shards=2, schema=schema) as writer:
+        writer.write_batch([{"tokens": [1] * size} for size in range(5)])
+    assert plain_reader.root_of(tmp_path, "train")["values"] == {"tokens": 10}
+    assert list(plain_reader.read(tmp_path / "train")) == list(tfs.RecordReader(tmp_path / "train"))
+
+
 def sections(path: Path) -> list[tuple[bytes, bytes]]:
     """The kind and the payload of each section of a container."""
     data, at, found = path.read_bytes(), 16, []

@@ -103,6 +103,7 @@ def test_both_plans_are_the_same(seed: int) -> None:
     splits = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     length = int(drawn.integers(1, 60))
     values = drawn.integers(0, 1 << 15, splits[-1]).astype(np.uint16)
+    padding = np.array(60000, np.uint16)
     for concat in (False, True):
         found = []
         for kind in (packed_rows._pack.Plan, pure_pack.Plan):
@@ -112,8 +113,10 @@ def test_both_plans_are_the_same(seed: int) -> None:
             marks = np.full((2, last - first, length), 9, np.int32)
             cut = splits[len(sizes) // 2]
             parts = [part.view(np.uint8) for part in (values[:cut], values[cut:])]
-            plan.copy(first, last, parts, tokens.view(np.uint8))
-            plan.mark(first, last, marks[0], marks[1])
+            plan.copy(first, last, parts, padding.tobytes(), tokens.view(np.uint8))
+            held = plan.mark(first, last, marks[0], marks[1])
+            assert (tokens[marks[0] == 0] == padding).all()
+            assert held == np.count_nonzero(marks[0])
             found.append([plan.rows, tokens.tolist(), marks.tolist()])
         assert found[0] == found[1]
 
@@ -127,20 +130,22 @@ def test_lengths_that_are_none_are_refused_before_there_is_memory_for_them(plan:
             plan(np.array([0, 3], np.int64), length, False)
     far = plan(np.array([0, 3, 1 << 40], np.int64), (1 << 31) - 1, True)
     with pytest.raises(ValueError, match="1099511627776 values"):
-        far.copy(0, 0, [np.zeros(8, np.uint8)], np.zeros((0, (1 << 31) - 1), np.uint8))
+        far.copy(0, 0, [np.zeros(8, np.uint8)], b"\0", np.zeros((0, (1 << 31) - 1), np.uint8))
     good = plan(np.array([0, 3, 5], np.int64), 4, False)
     values, out = np.zeros(5, np.uint8), np.zeros((2, 4), np.uint8)
-    good.copy(0, 2, [values], out)
+    good.copy(0, 2, [values], b"\0", out)
     for first, last, room in ((0, 3, out), (-1, 1, out), (0, 2, out[:1]), (2, 1, out)):
         with pytest.raises(ValueError, match="no rows"):
-            good.copy(first, last, [values], room)
+            good.copy(first, last, [values], b"\0", room)
     for parts in ([values[:4]], [], [values, values]):
         with pytest.raises(ValueError, match="the plan's 5 values"):
-            good.copy(0, 2, parts, out)
+            good.copy(0, 2, parts, b"\0", out)
     with pytest.raises(ValueError, match="same size"):
-        good.copy(0, 2, [values], np.zeros((2, 8), np.uint8))
+        good.copy(0, 2, [values], bytes(2), np.zeros((2, 8), np.uint8))
     with pytest.raises(ValueError, match="the plan's length"):
-        good.copy(0, 2, [values], out[:, :3].copy())
+        good.copy(0, 2, [values], b"\0", out[:, :3].copy())
+    with pytest.raises(ValueError, match="the plan's length"):
+        good.copy(0, 2, [values], b"", out)
     with pytest.raises(ValueError, match="length"):
         good.mark(0, 2, np.zeros((2, 3), np.int32), np.zeros((2, 3), np.int32))
 
@@ -329,6 +334,53 @@ def test_mixtures_are_gone_on_with(tmp_path: Path, how: str) -> None:
     ]
     after, _ = step_on(mixture, packing, [kept(rows.state()) for rows in old], 3)
     assert set(tokens_in(before + after)) == {token for one in documents for token in one}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("shares", [1, 2, 3, 4])
+def test_mixtures_by_tokens_keep_their_weights_and_go_on(
+    tmp_path: Path, how: str, shares: int
+) -> None:
+    documents = documents_of(5, 240, 30)
+    long, short = documents[::3], [one[:7] for one in documents[1:]]
+    sources = [
+        written(str(tmp_path / name), part, num_shards=2)
+        for name, part in (("long", long), ("short", short))
+    ]
+    mixture = tfs.mix({sources[0]: 3.0, sources[1]: 1.0}, by="tokens", stop="first").shuffle(2)
+    packing = a_packing(how, 16, 3)
+    of_long = {token for one in long for token in one}
+    for index in range(shares):
+        rows = made(mixture, packing, 1, (index, shares))
+        whole: list[Row] = []
+        states = [kept(rows.state())]
+        for batch in rest(rows):
+            whole += batch
+            states.append(kept(rows.state()))
+        for count, state in enumerate(states[:-1]):
+            assert given(made(mixture, packing, 5, (index, shares), state)) == whole[count:]
+        tokens = tokens_in(whole)
+        first = sum(token in of_long for token in tokens)
+        # each is ahead by one document at most, and one without tokens counts as one
+        slack = 30 / 3 + 7 + sum(not one for one in documents)
+        assert abs(first / 3 - (len(tokens) - first)) <= slack
+
+
+def test_a_mixture_by_tokens_goes_on_with_other_shares(tmp_path: Path) -> None:
+    documents = documents_of(5, 100, 30)
+    parts = [documents[::3], [one for i, one in enumerate(documents) if i % 3]]
+    sources = [written(str(tmp_path / f"part{i}"), part) for i, part in enumerate(parts)]
+    mixture = tfs.mix({sources[0]: 3.0, sources[1]: 1.0}, by="tokens").shuffle(2)
+    packing = a_packing("concat", 16, 0)
+    every = {token for one in documents for token in one}
+    for shares in (1, 2, 3, 4):
+        old = [made(mixture, packing, 1, (index, shares)) for index in range(shares)]
+        before: list[Row] = []
+        for _ in range(6):
+            before += [row for rows in old if (some := next(rest(rows), None)) for row in some]
+            for other in (1, 2, 4):
+                after, _ = step_on(mixture, packing, [kept(rows.state()) for rows in old], other)
+                assert set(tokens_in(before + after)) == every
 
 
 def test_a_damaged_record_keeps_its_place(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pickle
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -233,6 +235,136 @@ def test_it_goes_on_in_a_forked_child(two: dict[str, float]) -> None:
     os.waitpid(child, 0)
     assert os.read(receive, 5) == b"same"
     assert list(mixture) == whole[100:]
+
+
+# Weights by the values of a feature
+
+WEIGHTS = {"web": 1.0, "code": 2.5, "books": 4.0}
+
+
+def measured(tmp_path: Path) -> dict[str, list[list[int]]]:
+    """Datasets of documents of very different lengths, some of them empty."""
+    drawn = random.Random(1)
+    found: dict[str, list[list[int]]] = {}
+    for number, name in enumerate(WEIGHTS):
+        longest = (3, 40, 200)[number % 3]
+        documents = [
+            [1000 * i + number] * drawn.choice((0, 1, drawn.randint(0, longest)))
+            for i in range(drawn.randint(50, 150))
+        ]
+        schema = {"tokens": tfs.Feature("int64", (None,)), "other": "bytes"}
+        with tfs.ShardedWriter(
+            tmp_path / name, num_shards=2, block_bytes=4096, schema=schema
+        ) as writer:
+            for one in documents:
+                writer.write({"tokens": one, "other": bytes(100)})
+        found[name] = tfs.read_table(tmp_path / name)["tokens"].tolist()
+    return found
+
+
+def due(
+    documents: list[list[list[int]]], weights: list[float], stop: str
+) -> list[tuple[int, list[int]]]:
+    """Plain Python: the source that is behind most is next; of two as far, the first."""
+    given, at = [0] * len(weights), [0] * len(weights)
+    ended: set[int] = set()
+    found: list[tuple[int, list[int]]] = []
+    while True:
+        i = min(range(len(weights)), key=lambda i: (given[i] / weights[i], i))
+        if at[i] == len(documents[i]):
+            ended.add(i)
+            if stop == "first" or len(ended) == len(weights):
+                return found
+            at[i] = 0
+        found.append((i, documents[i][at[i]]))
+        given[i] += max(1, len(documents[i][at[i]]))
+        at[i] += 1
+
+
+def tokens_of(records: Iterable[bytes]) -> list[list[int]]:
+    schema = {"tokens": tfs.Feature("int64", (None,))}
+    return tfs.decode_examples(list(records), schema)["tokens"].tolist()
+
+
+@pytest.mark.parametrize("stop", ["all", "first"])
+def test_weights_by_tokens_are_kept_at_each_record(tmp_path: Path, stop: str) -> None:
+    documents = measured(tmp_path)
+    pairs = [(tmp_path / name, weight) for name, weight in WEIGHTS.items()]
+    mixture = tfs.mix(pairs, by="tokens", stop=stop)
+    assert mixture.num_records is None
+    found = tokens_of(mixture)
+    weights = list(WEIGHTS.values())
+    wanted = due(list(documents.values()), weights, stop)
+    assert found == [one for _, one in wanted]
+    assert tokens_of(mixture) == found  # the next epoch
+    given = np.zeros(3)
+    longest = [max(map(len, each)) for each in documents.values()]
+    for i, one in wanted:
+        given[i] += max(1, len(one))
+        times = given / weights
+        assert (times - times.min() <= np.divide(longest, weights)).all()  # ahead by one at most
+
+
+def test_a_mixture_by_tokens_resumes_at_every_record(tmp_path: Path) -> None:
+    measured(tmp_path)
+
+    def mixture() -> tfs.results.Mixture:
+        pairs = [(tmp_path / name, weight) for name, weight in WEIGHTS.items()]
+        return tfs.mix(pairs, by="tokens").shuffle(3)
+
+    whole = tokens_of(mixture())
+    reading = mixture()
+    for number, _ in enumerate(reading, 1):
+        other = mixture()
+        other.restore(json.loads(json.dumps(reading.state())))
+        assert other.state() == reading.state()
+        if number % 7 == 0:
+            assert tokens_of(other) == whole[number:], number
+            assert tokens_of(pickle.loads(pickle.dumps(reading))) == whole[number:]
+
+
+def test_shares_of_a_mixture_by_tokens(tmp_path: Path) -> None:
+    documents = measured(tmp_path)
+    every = {token for each in documents.values() for one in each for token in one}
+    pairs = [(tmp_path / name, weight) for name, weight in WEIGHTS.items()]
+    mixture = tfs.mix(pairs, by="tokens").shuffle(3)
+    for count in (1, 2, 3, 4):
+        shares = [mixture.shard(i, count) for i in range(count)]
+        before = [tokens_of(islice(share, 20)) for share in shares]
+        for other in (1, 3):
+            states = tfs.reshard_state([share.state() for share in shares], other)
+            after = []
+            for i, state in enumerate(states):
+                share = mixture.shard(i, other)
+                share.restore(state)
+                after.append(tokens_of(share))
+            found = {token for each in (*before, *after) for one in each for token in one}
+            assert found == every
+    with pytest.raises(ValueError, match="even='pad' is not for a mixture by='tokens'"):
+        mixture.shard(0, 2, even="pad")
+
+
+def test_what_weights_can_be_by(tmp_path: Path) -> None:
+    raw = tfs.Feature("uint16", (None,), raw=True)
+    floats = tfs.Feature("float32", (None,), nullable=True)
+    for name, feature in (("raw", raw), ("floats", floats)):
+        with tfs.ShardedWriter(tmp_path / name, num_shards=1, schema={"x": feature}) as writer:
+            for size in (5, 1, 0, 4):
+                writer.write({"x": np.ones(size, feature.item_dtype())})
+    both = [(tmp_path / "raw", 1.0), (tmp_path / "floats", 1.0)]
+    assert len(list(tfs.mix(both, by="x", stop="first"))) == 8
+    for by, reason in (("y", "has no such feature"), ("X", "did you mean 'x'")):
+        with pytest.raises(ValueError, match=reason):
+            tfs.mix(both, by=by)
+    tfs.write_table({"x": [1]}, tmp_path / "fixed")
+    with pytest.raises(ValueError, match=r"by='x' takes .* it is Feature\(dtype='int64"):
+        tfs.mix([(tmp_path / "fixed", 1.0)], by="x")
+    with tfs.TFRecordWriter(tmp_path / "foreign.tfrecord") as writer:
+        writer.write(tfs.encode_example({"x": [0.5]}))
+    foreign = tfs.mix([(tmp_path / "foreign.tfrecord", 1.0)], by="x")
+    for _ in range(2):  # it is not passed over
+        with pytest.raises(tfs.SchemaError, match="feature 'x' holds float values"):
+            next(iter(foreign))
 
 
 def test_a_closed_mixture(two: dict[str, float]) -> None:

@@ -59,6 +59,11 @@ def test_a_language_model_is_trained(tmp_path: Path) -> None:
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     (tmp_path / "corpus.jsonl").write_text(lines, encoding="utf-8")
     names: dict[str, Any] = {"CORPUS": f"{tmp_path}/corpus.jsonl", "URL": f"{tmp_path}/train"}
+    names["CODE"] = f"{tmp_path}/code"
+    schema = {"tokens": tfs.Feature("int64", (None,))}
+    with tfs.ShardedWriter(names["CODE"], num_shards=1, schema=schema) as writer:
+        for size in range(100):
+            writer.write({"tokens": [1] * size})
     for number, block in enumerate(blocks_of("docs/how_to/train_a_language_model.md", "python")):
         exec(compile(block, f"train_a_language_model.md, block {number}", "exec"), names)
     assert names["found"]["tokens"] == sum(len(text) + 1 for text in texts)

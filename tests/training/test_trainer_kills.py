@@ -128,7 +128,7 @@ def test_a_trainer_of_torch_goes_on_behind_each_kill(
         pytest.param("tensorflow", 0, marks=[pytest.mark.tensorflow, pytest.mark.long]),
         pytest.param("tensorflow", 1, marks=pytest.mark.tensorflow),
         ("jax", 0),
-        pytest.param("torch", 0, marks=pytest.mark.long),
+        ("torch", 0),
     ],
 )
 def test_keras_goes_on_behind_each_kill(backend: str, way: int, url: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import multiprocessing
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 import tfio_store as tfs
 from tests.conftest import s3_options
 from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
+from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
+from tests.servers.process import free_port, running
 from tests.servers.shaping_proxy import Shaped
 from tests.support.long import first
 from tests.support.sharded import read, sharded
@@ -175,7 +178,6 @@ def test_of_racing_processes_exactly_one_wins(place: Place, attempt: int) -> Non
 
 @pytest.mark.parametrize("nbytes", [1 << 20, 20 << 20])
 def test_a_server_whose_own_checksum_is_wrong_is_said_to_be(s3: Place, nbytes: int) -> None:
-    """moto without its extra package answers a CRC32 in place of a CRC32C."""
     record = bytes(range(256)) * (nbytes // 256)
     name = "train-00000-of-00001.tfrecord"
 
@@ -191,5 +193,28 @@ def test_a_server_whose_own_checksum_is_wrong_is_said_to_be(s3: Place, nbytes: i
         writer.write(record)
         with pytest.raises(OSError, match="computes checksums wrongly") as caught:
             writer.close()
-    assert "moto[s3crc32c]" in str(caught.value)
+    assert "this server computes checksums wrongly: 's3://" in str(caught.value)
     assert s3.names() == []
+
+
+def test_moto_without_its_package_is_recognised() -> None:
+    """It answers a CRC32 in place of a CRC32C, and for uploads in parts alone."""
+    boto3 = pytest.importorskip("boto3")
+    program = "import sys; sys.modules['crc32c'] = None; from tests.servers.moto import serve"
+    port = free_port()
+    argv = [sys.executable, "-c", f"{program}; serve({port})"]
+    with running(argv, port=port):
+        url = f"http://127.0.0.1:{port}"
+        who = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **who)
+        client.create_bucket(Bucket="bucket")
+        storage = tfs.Storage({"endpoint_url": url, "key": KEY, "secret": SECRET})
+        with tfs.ShardedWriter("s3://bucket/small", num_shards=1, storage=storage) as writer:
+            writer.write(b"one request")
+        writer = tfs.ShardedWriter("s3://bucket/large", num_shards=1, storage=storage)
+        writer.write(bytes(20 << 20))
+        with pytest.raises(OSError, match="this is moto without the package") as caught:
+            writer.close()
+        assert "pip install 'moto[server,s3crc32c]', and start it again" in str(caught.value)
+        assert tfs.RecordReader("s3://bucket/small", storage=storage).num_records == 1
+        assert client.list_objects_v2(Bucket="bucket", Prefix="large")["KeyCount"] == 0

@@ -184,6 +184,8 @@ class ShardInfo:
             index is not loaded.
         learned (dict | None): What mappings show of the columns, on the way from
             `WriteJob.write_shard` to the commit. Default None.
+        values (dict): How many values its lists of numbers have, on the same way. Default {}: not
+            known.
 
     Example:
         >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train")
@@ -198,6 +200,7 @@ class ShardInfo:
     crc32c: int
     blocks: BlockTable | None = None
     learned: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    values: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 # A table is cut at record boundaries. Whole blocks stay as they are. A block at the end of a part

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from typing_extensions import Buffer as BytesLike
@@ -197,6 +197,8 @@ class DatasetManifest:
             reading. Default ().
         lost (Loss | None): Records that `salvage` could not save. Default None.
         growth (tuple[Growth]): The appends that changed the schema, the oldest first. Default ().
+        values (dict[str, int]): How many values lists of numbers have in all records, such as
+            tokens; of those that were counted as they were written. Default {}.
         publish (Publish | None): What is left to do until patterns find these shards and no others.
             Default None.
 
@@ -216,6 +218,7 @@ class DatasetManifest:
     replaced: tuple[Replaced, ...] = ()
     lost: Loss | None = None
     growth: tuple[Growth, ...] = ()
+    values: dict[str, int] = field(default_factory=dict)
     publish: Publish | None = None
 
     def __repr__(self) -> str:
@@ -313,6 +316,7 @@ class DatasetManifest:
             "metadata": self.metadata,
             **({} if self.lost is None else {"lost": self.lost.to_json()}),
             **({"growth": [one.to_json() for one in self.growth]} if self.growth else {}),
+            **({"values": self.values} if self.values else {}),
             **_pages_to_json(self),
             "replaced": [
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
@@ -440,6 +444,7 @@ def _parse(document: dict[str, Any], folder: Ranges | None) -> DatasetManifest:
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
         lost=_parse_lost(document.get("lost")),
         growth=_parse_growth(document),
+        values=_parse_values(document),
         publish=_parse_publish(document.get("publish")),
     )
     totals = len(manifest.shards), manifest.records, manifest.nbytes
@@ -493,6 +498,11 @@ def _parse_growth(document: dict[str, Any]) -> tuple[Growth, ...]:
         )
         for one in growth
     )
+
+
+def _parse_values(document: dict[str, Any]) -> dict[str, int]:
+    values = _typed(document, "values", dict) if "values" in document else {}
+    return {name: _count(values, name) for name in values}
 
 
 def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:

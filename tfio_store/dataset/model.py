@@ -47,13 +47,15 @@ __all__ = [
 class Told(NamedTuple):
     """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if it is unknown.
     ``generation`` is the manifest's, and so are the records that were ``lost``, and the
-    ``growth`` of the schema: None if several sources differ in it."""
+    ``growth`` of the schema: None if several sources differ in it. ``values``: the records that it
+    counts, and how many values lists of numbers have in these."""
 
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     generation: str | None = None
     lost: Loss | None = None
     growth: tuple[Growth, ...] | None = ()
+    values: tuple[int, Mapping[str, int]] | None = None
 
 
 def common_told(told: Sequence[Told]) -> Told:
@@ -178,6 +180,17 @@ class Dataset(DatasetPart):
     def growth(self) -> tuple[Growth, ...]:
         """The appends that changed the schema, of one source, which counts their records."""
         return (self.told[0].growth or ()) if len(self.told) == 1 else ()
+
+    @property
+    def values(self) -> dict[str, int]:
+        """How many values lists of numbers have in all records, of those that are known for each
+        source. Nothing of a part of one."""
+        known = [told.values for told in self.told if told.values is not None]
+        whole = len(known) == len(self.told) and sum(n for n, _ in known) == self.num_records
+        if not whole or not known:
+            return {}
+        names = [name for name in known[0][1] if all(name in values for _, values in known)]
+        return {name: sum(values[name] for _, values in known) for name in names}
 
     def held(self) -> str:
         """How many shards there are, and how many records, if that is known."""

@@ -238,6 +238,7 @@ class Resolver:
             manifest.generation,
             manifest.lost,
             manifest.growth,
+            (manifest.records, manifest.values),
         )
         return Resolved(committed_shards(folder, manifest), told)
 

@@ -31,6 +31,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import Labels, check_labels, meant, meant_schema, named
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.damage import not_an_example
 from tfio_store.records.framing import RecordBatch
@@ -409,6 +410,28 @@ def decode_columns(
         reason = error.reason + _meant(error.feature, batch[error.record])
         raise SchemaError(reason, feature=error.feature, record=error.record) from None
     return {name: columns[name] for name in schema}
+
+
+def is_list_of_numbers(feature: Feature) -> bool:
+    """Whether `value_counts` counts its values."""
+    numbers = feature.item_dtype().kind in "biuf"
+    return feature.shape == (None,) and not feature.sequence and numbers
+
+
+def value_counts(records: Records, lists: Mapping[str, Feature]) -> dict[str, Int64Array]:
+    """How many values of lists of numbers each record has, 0 where one is absent.
+    CorruptRecordError or SchemaError where that can't be said."""
+    spans = _locate(_batch(records), [name.encode() for name in lists], _FEATURES)
+    return {name: _value_counts(spans, i, lists[name]) for i, name in enumerate(lists)}
+
+
+def _value_counts(spans: Any, column: int, feature: Feature) -> Int64Array:
+    if feature.raw:
+        _, ends = spans.joined(column, fallback=[b""])
+        counts: Int64Array = np.diff(ends) // feature.item_dtype().itemsize
+    else:
+        counts = spans.counts(column, KINDS[feature.wire])
+    return counts
 
 
 def _meant(feature: str, record: bytes) -> str:

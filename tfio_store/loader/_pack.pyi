@@ -22,10 +22,11 @@ class Plan:
     @property
     def rows(self) -> int:
         """The number of rows."""
-    def copy(self, first: int, last: int, parts: list[_Bytes], out: _Bytes) -> None:
-        """Copy rows of a column to the fronts of those of ``out``: [last - first, length * the
-        bytes of a value]. ``parts``: the bytes of the column, in whole documents. ValueError where
-        these do not fit."""
-    def mark(self, first: int, last: int, segments: _Int32Array, positions: _Int32Array) -> None:
+    def copy(self, first: int, last: int, parts: list[_Bytes], padding: bytes, out: _Bytes) -> None:
+        """Copy rows of a column to those of ``out``: [last - first, length * the bytes of a value].
+        ``parts``: the bytes of the column, in whole documents. ``padding``: the bytes of the value
+        behind the last document of a row. ValueError where these do not fit."""
+    def mark(self, first: int, last: int, segments: _Int32Array, positions: _Int32Array) -> int:
         """Fill [last - first, length] with the number of the piece in its row, from 1 on, and the
-        place in the piece, from 0 on; with zeros behind the last piece."""
+        place in the piece, from 0 on; with zeros behind the last piece. Answers how many values the
+        rows hold."""

@@ -190,13 +190,17 @@ class LoaderContent:
         self, parts: Sequence[RecordBatch], threads: int | None, warn: Callable[[str], object]
     ) -> Any:
         """The columns of records in parts that lie end to end, with their pixels; or a list of
-        bytes. SchemaError counts the records of all parts."""
+        bytes. Of records that are packed, the columns of each part. SchemaError counts the records
+        of all parts."""
         if self.schema is None:
             return [record for part in parts for record in part]
-        columns = None if self.images else decode_numbers(parts, self.schema)
+        whole = self.packing is None and not self.images
+        columns = decode_numbers(parts, self.schema) if whole else None
         if columns is None:
             firsts = accumulate(map(len, parts), initial=0)
             decoded = [self._decoded(*pair) for pair in zip(parts, firsts, strict=False)]
+            if self.packing is not None:
+                return InParts(decoded)
             columns = {name: _joined([part[name] for part in decoded]) for name in self.schema}
         return self.shown(columns, threads, warn=warn)
 
@@ -216,9 +220,27 @@ class LoaderContent:
     @staticmethod
     def cut(decoded: Any, start: int, stop: int) -> Any:
         """Some of the rows, without a copy."""
-        if not isinstance(decoded, dict):
-            return decoded[start:stop]
-        return {name: column[start:stop] for name, column in decoded.items()}
+        if isinstance(decoded, dict):
+            return _cut(decoded, start, stop)
+        return decoded.cut(start, stop) if isinstance(decoded, InParts) else decoded[start:stop]
+
+
+class InParts(list[Mapping[str, Any]]):
+    """Columns of parts that lie end to end, which are copied where they are packed."""
+
+    def cut(self, start: int, stop: int) -> InParts:
+        """Some of the rows."""
+        found = InParts()
+        for columns in self:
+            count = len(next(iter(columns.values())))
+            if start < count and stop > 0:
+                found.append(_cut(columns, max(start, 0), stop))
+            start, stop = start - count, stop - count
+        return found
+
+
+def _cut(columns: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    return {name: column[start:stop] for name, column in columns.items()}
 
 
 def _nbytes_of(feature: Feature) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from tfio_store.records.arrays import Int64Array
 
 __all__ = ["Documents", "Part", "parts_from"]
 
-_AT_ONCE, _LEAST_AT_ONCE, _TOKENS_AT_ONCE = 128, 16, 1 << 18
+_AT_ONCE, _LEAST_AT_ONCE, _TOKENS_AT_ONCE = 512, 16, 1 << 20
 """Documents that are decoded together: fewer of long ones, which are in long rows."""
 
 
@@ -73,30 +74,35 @@ class Documents:
         fitting = _TOKENS_AT_ONCE // content.packing.length
         size = max(_LEAST_AT_ONCE, min(_AT_ONCE, fitting))
         self.gathering = Gathering(reader, content, size, False, threads)
-        self._left: Part | None = None
+        self._parts: deque[Part] = deque()
+        """Those that were read, and not taken."""
         self._window: list[Part] = []
         self._read = 0
         self.empty = 0
 
     def part(self) -> Part | None:
         """The next ones. None at the end."""
-        found, self._left = self._left, None
-        if found is not None:
-            return found
-        columns = self.gathering.batch()
-        if columns is None:
-            return None
-        lists = {name: apart(columns[name])[0] for name in self._packing.columns}
-        splits = self._checked(lists)
-        self.gathering.done()
-        self._read += len(splits) - 1
-        self.empty += int(np.count_nonzero(splits[1:] == splits[:-1]))
-        values = {name: column.values for name, column in lists.items()}
-        return Part(values, splits, self._share, self.gathering.place())
+        if not self._parts:
+            columns = self.gathering.batch()
+            if columns is None:
+                return None
+            found, read = [], self._read
+            for one in columns:
+                lists = {name: apart(one[name])[0] for name in self._packing.columns}
+                found.append((lists, self._checked(lists, read)))
+                read += len(found[-1][1]) - 1
+            self.gathering.done()  # now that they are as they should be
+            place, behind, self._read = self.gathering.place(), read - self._read, read
+            for lists, splits in found:
+                behind -= len(splits) - 1
+                self.empty += int(np.count_nonzero(splits[1:] == splits[:-1]))
+                values = {name: column.values for name, column in lists.items()}
+                self._parts.append(Part(values, splits, self._share, place, behind))
+        return self._parts.popleft()
 
-    def _checked(self, lists: Mapping[str, Any]) -> Int64Array:
+    def _checked(self, lists: Mapping[str, Any], before: int) -> Int64Array:
         """Where the documents of each column begin. SchemaError if they are not as long as each
-        other, or as a row."""
+        other, or as a row. ``before``: how many come before these."""
         packing = self._packing
         name, splits = packing.columns[0], lists[packing.columns[0]].row_splits
         sizes = np.diff(splits)
@@ -105,20 +111,19 @@ class Documents:
             odd = np.flatnonzero(lengths != sizes)
             if len(odd):
                 i = int(odd[0])
-                raise self._wrong(i, other, f"has {lengths[i]} values, and {name!r} has {sizes[i]}")
-        long = np.flatnonzero(sizes > packing.length)
-        if len(long) and packing.long == "error":
+                reason = f"has {lengths[i]} values, and {name!r} has {sizes[i]}"
+                raise self._wrong(before + i, other, reason)
+        if packing.long == "error" and len(long := np.flatnonzero(sizes > packing.length)):
             i = int(long[0])
             reason = (
                 f"has {sizes[i]} tokens, and a row has {packing.length}: pass a larger length, or "
                 'long="split" to the Packing'
             )
-            raise self._wrong(i, name, reason)
+            raise self._wrong(before + i, name, reason)
         found: Int64Array = splits
         return found
 
-    def _wrong(self, index: int, name: str, reason: str) -> SchemaError:
-        record = self._read + index
+    def _wrong(self, record: int, name: str, reason: str) -> SchemaError:
         return SchemaError(reason, feature=name, record=record, path=self._source)
 
     def window(self, tokens: int) -> list[Part]:
@@ -129,7 +134,7 @@ class Documents:
             ends = held + np.cumsum(np.maximum(np.diff(part.splits), 1))
             count = int(np.searchsorted(ends, tokens)) + 1
             if count < len(part):
-                self._left = part.rest(count, int(part.splits[count]))
+                self._parts.appendleft(part.rest(count, int(part.splits[count])))
                 part = part.first(count)
             self._window.append(part)
             held = int(ends[min(count, len(ends)) - 1])

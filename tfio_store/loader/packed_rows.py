@@ -73,7 +73,12 @@ class PackedRows:
         self._packing = content.packing
         self._mark = mark_of(content.packing)
         assert content.schema is not None
-        self._dtypes = {name: content.schema[name].item_dtype() for name in content.packing.columns}
+        dtypes = {name: content.schema[name].item_dtype() for name in content.packing.columns}
+        self._columns = {
+            name: (dtype, np.array(padding_of(content.packing, name), dtype).tobytes())
+            for name, dtype in dtypes.items()
+        }
+        """The dtype of each, and the bytes of its padding."""
         self._size, self._drop_last = size, drop_last
         self._laid_together = max(size, rows_at_once(content.packing))
         """The rows of documents that are laid end to end together."""
@@ -95,17 +100,20 @@ class PackedRows:
         self._carried: list[Part] = []
         """Documents that are to be laid end to end, before those that come."""
         self._runs: deque[_Run] = deque()
+        self._ready = 0
+        """Their rows that were not given."""
         self._last: list[tuple[_Run, int, int]] = []
         """The rows of the last batch; of those that are `done`, the ones behind which it stands."""
         self._stands: list[tuple[_Run, int, int]] = []
         self._counts = dict.fromkeys(("rows", "tokens"), 0)
-        self._tokens = 0
+        self._given = 0, 0
+        """The rows and the tokens of the last batch."""
         self.over = False
         """Whether all was given, as far as the caller has seen."""
 
     def _check_room(self) -> None:
         packing = self._packing
-        each = packing.length * sum(dtype.itemsize for dtype in self._dtypes.values())
+        each = packing.length * sum(dtype.itemsize for dtype, _ in self._columns.values())
         rows = self._laid_together if packing.how == "concat" else rows_together(packing)
         room = self._own.gathering.room
         if rows * each > room:
@@ -129,23 +137,24 @@ class PackedRows:
 
     def batch(self) -> Any:
         """The columns of the next batch; None at the end. It is the next one until it is `done`."""
-        while sum(run.rows - run.given for run in self._runs) < self._size:
+        while self._ready < self._size:
             run = self._concat_run() if self._packing.how == "concat" else self._window_run()
             if run is None:
                 break
             self._runs.append(run)
-        self._last, left = [], self._size
+            self._ready += run.rows - run.given
+        count = min(self._size, self._ready)
+        if not count or (count < self._size and self._drop_last):
+            self.over, self._last, self._ready = True, [], 0
+            self._runs.clear()
+            return None
+        self._last, left = [], count
         for run in self._runs:
             last = min(run.given + left, run.rows)
             self._last.append((run, run.given, last))
             left -= last - run.given
             if not left:
                 break
-        count = self._size - left
-        if not count or (left and self._drop_last):
-            self.over, self._last = True, []
-            self._runs.clear()
-            return None
         return self._made(count)
 
     def done(self) -> None:
@@ -156,10 +165,11 @@ class PackedRows:
             run.given = last
         while self._runs and self._runs[0].given == self._runs[0].rows:
             self._runs.popleft()
-        count = sum(last - first for _, first, last in self._last)
-        self._counts["rows"] += count
-        self._counts["tokens"] += self._tokens
-        self.over = count < self._size
+        rows, tokens = self._given
+        self._ready -= rows
+        self._counts["rows"] += rows
+        self._counts["tokens"] += tokens
+        self.over = rows < self._size
         self._stands, self._last = self._last, []
 
     def metrics(self) -> dict[str, float]:
@@ -168,22 +178,20 @@ class PackedRows:
         return {**self._own.gathering.metrics(), **self._counts, "empty": self._own.empty}
 
     def _made(self, count: int) -> dict[str, Any]:
-        packing, runs = self._packing, self._last
-        made = {}
-        for name, dtype in self._dtypes.items():
-            made[name] = np.zeros((count, packing.length), dtype)
-            if padding := padding_of(packing, name):
-                made[name].fill(padding)
-        marks = [np.empty((count, packing.length), np.int32) for _ in range(2)]
-        at = 0
-        for run, first, last in runs:
+        shape = count, self._packing.length
+        made = {name: np.empty(shape, dtype) for name, (dtype, _) in self._columns.items()}
+        segments, positions = np.empty(shape, np.int32), np.empty(shape, np.int32)
+        at = tokens = 0
+        for run, first, last in self._last:
             end = at + last - first
-            for name, parts in run.columns.items():
-                run.plan.copy(first, last, parts, made[name][at:end].view(np.uint8))
-            run.plan.mark(first, last, *(mark[at:end] for mark in marks))
+            for name, (_, padding) in self._columns.items():
+                run.plan.copy(
+                    first, last, run.columns[name], padding, made[name][at:end].view(np.uint8)
+                )
+            tokens += run.plan.mark(first, last, segments[at:end], positions[at:end])
             at = end
-        self._tokens = int(np.count_nonzero(marks[0]))
-        return {**made, SEGMENTS: marks[0], POSITIONS: marks[1]}
+        self._given = count, tokens
+        return {**made, SEGMENTS: segments, POSITIONS: positions}
 
     # Runs
 
@@ -200,7 +208,7 @@ class PackedRows:
         splits = [part.splits[1:] + end for part, end in zip(parts, ends, strict=False)]
         whole = np.concatenate([np.zeros(1, np.int64), *splits])
         columns = {
-            name: [part.columns[name].view(np.uint8) for part in parts] for name in self._dtypes
+            name: [part.columns[name].view(np.uint8) for part in parts] for name in self._columns
         }
         return _pack.Plan(whole, self._packing.length, self._packing.how == "concat"), columns
 

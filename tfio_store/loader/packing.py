@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from tfio_store.dataset.checks import check_positive
+from tfio_store.example.codec import is_list_of_numbers
 from tfio_store.example.schema import Schema, column_names
 
 __all__ = [
@@ -132,7 +133,7 @@ def check_packing(packing: Packing, schema: Schema | None) -> None:
     for name in packing.columns:
         feature = schema[name]
         dtype = feature.item_dtype()
-        if feature.shape != (None,) or feature.sequence or dtype.kind not in "biuf":
+        if not is_list_of_numbers(feature):
             raise ValueError(
                 f"pack= takes features of numbers of the shape (None,), and {name!r} is {feature!r}"
             )

@@ -27,23 +27,24 @@ class Plan:
         """The number of rows."""
         return len(self._rows)
 
-    def copy(self, first: int, last: int, parts: list[Any], out: Any) -> None:
-        """Copy rows of a column to the fronts of those of ``out``."""
+    def copy(self, first: int, last: int, parts: list[Any], padding: bytes, out: Any) -> None:
+        """Copy rows of a column to those of ``out``."""
         self._check(first, last, out)
-        size, more = divmod(out.shape[1], self._length)
-        if more or not size:
+        size = len(padding)
+        if not size or out.shape[1] != self._length * size:
             raise ValueError("out must have rows of the plan's length")
         if any(len(part) % size for part in parts):
-            raise ValueError("out and the parts must have values of the same size")
+            raise ValueError("padding and the parts must have values of the same size")
         values = np.concatenate([np.empty(0, np.uint8), *parts])
         if len(values) != self._values * size:
             raise ValueError(f"the parts must have the plan's {self._values} values")
+        out.reshape(-1, size)[:] = np.frombuffer(padding, np.uint8)
         for row, to in zip(self._rows[first:last], out, strict=True):
             pieces = [values[start * size : stop * size] for start, stop in row]
             to[: sum(map(len, pieces))] = np.concatenate(pieces)
 
-    def mark(self, first: int, last: int, segments: Any, positions: Any) -> None:
-        """Fill in which piece of its row each value is of, and where in it."""
+    def mark(self, first: int, last: int, segments: Any, positions: Any) -> int:
+        """Fill in which piece of its row each value is of, and where in it. How many these are."""
         self._check(first, last, segments)
         if not segments.shape == positions.shape == (last - first, self._length):
             raise ValueError("segments and positions must have rows of the plan's length")
@@ -55,6 +56,7 @@ class Plan:
                 segments[i, at:end] = number
                 positions[i, at:end] = np.arange(stop - start)
                 at = end
+        return int(np.count_nonzero(segments))
 
     def _check(self, first: int, last: int, out: Any) -> None:
         if not 0 <= first <= last <= len(self._rows) or last - first != len(out):

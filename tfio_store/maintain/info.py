@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any
@@ -56,6 +56,8 @@ class DatasetInfo:
         metadata (dict | None): The metadata in its manifest. None without any.
         lost (Loss | None): Records that it lacks since it was salvaged. Default None.
         growth (tuple[Growth]): The appends that changed its schema, the oldest first. Default ().
+        values (dict[str, int]): How many values lists of numbers have, such as tokens, where its
+            writers knew the schema and counted them. Default {}.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
@@ -70,6 +72,7 @@ class DatasetInfo:
     metadata: dict[str, Any] | None
     lost: Loss | None = None
     growth: tuple[Growth, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         inside = held(self.records, len(self.shards))
@@ -135,7 +138,7 @@ def info(
     (blocks,) = dataset.shards.columns("blocks")
     shards = tuple(map(partial(_facts, dataset), count(), _codecs(dataset), blocks.tolist()))
     generation = common_told(dataset.told).generation
-    facts = dataset.schema, dataset.metadata, dataset.lost, dataset.growth
+    facts = dataset.schema, dataset.metadata, dataset.lost, dataset.growth, dataset.values
     return DatasetInfo(shards, generation, *facts)
 
 

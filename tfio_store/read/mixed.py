@@ -1,5 +1,9 @@
 """A mixture's traversal of its sources: the records that are due, source by source.
 
+By default `Choices` say whose record is next. Where the weights are by a feature, it is the record
+of the source that was given least of it, for its weight. Each record has a *time*: the values that
+its source gave before it, over the weight. The record of the least time is next.
+
 Each source has a traversal of its own, and gives its records in its own order. A batch of the
 mixture ends where a source has to fetch. So a state can always stand between any two records of the
 last batch: each source then stands inside its own last batch.
@@ -14,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.checks import check_from_0
+from tfio_store.dataset.checks import check_from_0, whole_number
+from tfio_store.example.codec import value_counts
+from tfio_store.example.feature import Feature
 from tfio_store.read.choices import Choices
 from tfio_store.read.cursor import Position
 from tfio_store.read.marks import Mark
@@ -57,20 +63,22 @@ def mixture_epoch(source_epoch: int) -> int:
 @dataclass(frozen=True, slots=True)
 class MixedPosition:
     """``place`` is that of the next record among the choices of the epoch. ``ended`` says which
-    sources were given whole, ``sources`` where each stands. ``begin`` is the place at which the
-    epoch began: other than 0 for the rest of an epoch that others began."""
+    sources were given whole, ``values`` how many values of the measured feature each has given, and
+    ``sources`` where each stands. ``begin`` is the place at which the epoch began: other than 0 for
+    the rest of an epoch that others began."""
 
     epoch: int
     begin: int
     place: int
     ended: tuple[bool, ...]
+    values: tuple[int, ...]
     sources: tuple[Position, ...]
 
     @classmethod
     def at_first(cls, epoch: int, count: int) -> MixedPosition:
         """The beginning of an epoch."""
         source = Position(epoch=first_epoch(epoch))
-        return cls(epoch, 0, 0, (False,) * count, (source,) * count)
+        return cls(epoch, 0, 0, (False,) * count, (0,) * count, (source,) * count)
 
 
 class _Passes(Traversal):
@@ -84,14 +92,18 @@ class _Passes(Traversal):
 class _Source:
     """One source, and what is left of its last batch."""
 
-    def __init__(self, shared: Shared, options: ReaderOptions, position: Position) -> None:
+    def __init__(
+        self, shared: Shared, options: ReaderOptions, position: Position, by: str | None
+    ) -> None:
         self.traversal = _Passes(shared, options, position)
+        self._by = by
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
         self.traversal.begin(position)
         self._batch: RecordBatch | list[bytes] = []
         self._taken = 0
+        self._sizes: Int64Array | None = None
         self.empty = False
         """Whether a whole epoch of it holds no record."""
         self._fresh = position == Position(epoch=position.epoch)
@@ -103,12 +115,25 @@ class _Source:
     def load(self) -> bool:
         """Fetch its next batch. False at the end of its epoch, behind which it stands then."""
         found = self.traversal.next_records()
-        self._batch, self._taken = found or [], 0
+        self._batch, self._taken, self._sizes = found or [], 0, None
         if found is None:
             self.empty, self._fresh = self._fresh, True
             return False
         self._fresh = False
         return True
+
+    def sizes(self) -> Int64Array:
+        """How many values of the measured feature each record has that was not taken, 1 at least.
+        It raises again, in the same place, where that can't be said."""
+        if self._sizes is None:
+            assert self._by is not None
+            schema = self.traversal.shared.dataset.schema
+            known = None if schema is None else schema.get(self._by)
+            feature = known or Feature("int64", (None,))
+            (sizes,) = value_counts(self._batch, {self._by: feature}).values()
+            self._sizes = np.maximum(sizes, 1)
+        left: Int64Array = self._sizes[self._taken :]
+        return left
 
     def take(self, count: int) -> list[bytes]:
         found = self._batch[self._taken : self._taken + count]
@@ -135,20 +160,29 @@ class MixedMark:
     """Without its sources."""
     places: Int64Array
     chosen: Int64Array
-    """The place of each record, and the number of its source."""
+    sizes: Int64Array
+    """The place of each record, the number of its source, and the values that it counts for."""
     sources: tuple[tuple[Mark, int], ...]
 
     def state(self, unread: int) -> dict[str, Any]:
         """See `AnyMark`."""
         position, first = self.position, len(self.chosen) - unread
         if unread:
-            position = replace(position, place=int(self.places[first]))
+            values = _less(position.values, self.chosen[first:], self.sizes[first:])
+            position = replace(position, place=int(self.places[first]), values=values)
         behind = np.bincount(self.chosen[first:], minlength=len(self.sources)).tolist()
         sources = [
             mark.state(left + count)
             for (mark, left), count in zip(self.sources, behind, strict=True)
         ]
         return mixed_state(self.marks, position, sources)
+
+
+def _less(values: Sequence[int], chosen: Int64Array, sizes: Int64Array) -> tuple[int, ...]:
+    """What the sources had given before some records."""
+    less = np.zeros(len(values), np.int64)
+    np.add.at(less, chosen, sizes)
+    return tuple((np.array(values) - less).tolist())
 
 
 def mixed_state(
@@ -160,6 +194,7 @@ def mixed_state(
         "mixture": marks,
         **{name: getattr(position, name) for name in _NUMBERS},
         "ended": [int(ended) for ended in position.ended],
+        "values": list(position.values),
         "sources": list(sources),
     }
 
@@ -174,9 +209,11 @@ class MixedTraversal:
         shared: Sequence[Shared],
         options: ReaderOptions,
         position: MixedPosition,
+        by: str | None = None,
     ) -> None:
         self.choices = choices
         self.stop_at = stop
+        self.by = by
         self.options = options
         self.passes = 0
         """How many epochs have ended."""
@@ -186,7 +223,7 @@ class MixedTraversal:
         self._ahead = _LEAST_AHEAD
         self._counted: tuple[int, int | None] | None = None
         self._sources = [
-            _Source(one, options, at) for one, at in zip(shared, position.sources, strict=True)
+            _Source(one, options, at, by) for one, at in zip(shared, position.sources, strict=True)
         ]
         self.begin(position)
 
@@ -200,18 +237,20 @@ class MixedTraversal:
         for source, at in zip(self._sources, position.sources, strict=True):
             source.begin(at)
         self._epoch, self._begin, self._place = position.epoch, position.begin, position.place
-        self._ended = list(position.ended)
+        self._ended, self._values = list(position.ended), position.values
         self._settle()
 
     def _settle(self) -> None:
         self.last = None
-        self._places = self._chosen = np.zeros(0, np.int64)
+        self._places = self._chosen = self._sizes = np.zeros(0, np.int64)
 
     def mark(self) -> MixedMark:
         """Where it stands behind the last records."""
-        position = MixedPosition(self._epoch, self._begin, self._place, tuple(self._ended), ())
+        position = MixedPosition(
+            self._epoch, self._begin, self._place, tuple(self._ended), self._values, ()
+        )
         sources = tuple(source.mark() for source in self._sources)
-        return MixedMark(self._marks, position, self._places, self._chosen, sources)
+        return MixedMark(self._marks, position, self._places, self._chosen, self._sizes, sources)
 
     def before(self, unread: int) -> MixedPosition:
         """Where it stands, before so many of the last records."""
@@ -221,7 +260,9 @@ class MixedTraversal:
         sources = [
             source.position(count) for source, count in zip(self._sources, behind, strict=True)
         ]
-        return MixedPosition(self._epoch, self._begin, place, tuple(self._ended), tuple(sources))
+        values = _less(self._values, self._chosen[first:], self._sizes[first:])
+        ended = tuple(self._ended)
+        return MixedPosition(self._epoch, self._begin, place, ended, values, tuple(sources))
 
     @property
     def room(self) -> int:
@@ -269,6 +310,8 @@ class MixedTraversal:
 
     def _due(self) -> tuple[Int64Array, Int64Array]:
         """The next places, without those of empty sources, and their sources."""
+        if self.by is not None:
+            return self._due_by_values()
         stop = self._place + self._ahead
         chosen = self.choices.between(self._epoch, self._place, stop)
         places = np.arange(self._place, stop)
@@ -279,6 +322,30 @@ class MixedTraversal:
             places, chosen = places[live], chosen[live]
         return places, chosen
 
+    def _due_by_values(self) -> tuple[Int64Array, Int64Array]:
+        """The records that the sources have, in the order of their times, up to the one that a
+        source has to fetch; or, if that one is next, its place alone."""
+        times, numbers, sizes = [], [], []
+        for number, source in enumerate(self._sources):
+            if source.empty:
+                continue
+            each = source.sizes()
+            given = np.concatenate([[self._values[number]], each]).cumsum()
+            times.append(given / self.choices.weights[number])
+            numbers.append(np.full(len(given), number))
+            sizes.append(np.append(each, 0))  # of the one to fetch nothing is known
+        chosen = np.concatenate(numbers)
+        order = np.lexsort((chosen, np.concatenate(times)))
+        chosen, found = chosen[order], np.concatenate(sizes)[order]
+        stop = min(int(np.flatnonzero(found == 0)[0]), _MOST_AHEAD)
+        if not stop:
+            return np.array([self._place]), chosen[:1]
+        chosen, self._sizes = chosen[:stop], found[:stop]
+        self._values = _less(self._values, chosen, -self._sizes)
+        places = np.arange(self._place, self._place + len(chosen))
+        self._place += len(chosen)
+        return places, chosen
+
     def _take(self, places: Int64Array, chosen: Int64Array) -> list[bytes]:
         """The records of these places, as far as the sources have them."""
         left = np.array([source.left for source in self._sources])
@@ -287,6 +354,8 @@ class MixedTraversal:
         short = counts > left
         stop = int(min(rows[(np.cumsum(counts) - counts + left)[short]], default=len(chosen)))
         self._places, self._chosen = places[:stop], chosen[:stop]
+        if self.by is None:
+            self._sizes = np.zeros(stop, np.int64)
         if stop < len(places):
             self._place = int(places[stop])
         self._ahead = min(max(2 * stop, _LEAST_AHEAD), _MOST_AHEAD)
@@ -328,7 +397,7 @@ class MixedTraversal:
 
     def num_records(self) -> int | None:
         """How many records the epoch has, if that is known in advance."""
-        if self._begin:
+        if self._begin or self.by is not None:
             return None
         if self._counted is None or self._counted[0] != self._epoch:
             self._counted = self._epoch, self._count()
@@ -358,7 +427,9 @@ class MixedTraversal:
 
     @property
     def _marks(self) -> str:
-        return f"mix(seed={self.choices.seed}, stop={self.stop_at}, weights={self.choices})"
+        by = "" if self.by is None else f", by={self.by}"
+        how = f"seed={self.choices.seed}, stop={self.stop_at}{by}"
+        return f"mix({how}, weights={self.choices})"
 
     def state(self, position: MixedPosition) -> dict[str, Any]:
         """The state of the mixture when it stands at a position."""
@@ -392,7 +463,7 @@ class MixedTraversal:
         epoch, begin, place = (state[name] for name in _NUMBERS)
         for traversal, (_, shared) in zip(traversals, found, strict=True):
             traversal.go_on(shared)  # now that no source refuses its state
-        return MixedPosition(epoch, begin, place, ended, sources)
+        return MixedPosition(epoch, begin, place, ended, tuple(state["values"]), sources)
 
 
 def _source_position(
@@ -420,4 +491,9 @@ def checked_mixture(state: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"state= holds ended={ended!r}, which is no list of 0 and 1")
     if not isinstance(sources, list | tuple) or len(sources) != len(ended):
         raise ValueError("state= holds no list of as many sources")
+    values = state.get("values")
+    if not isinstance(values, list | tuple) or len(values) != len(ended):
+        raise ValueError("state= holds no list of as many counts of values")
+    if not all(whole_number(one) is not None and 0 <= one <= MOST for one in values):
+        raise ValueError(f"state= holds values={values!r}, which are no counts")
     return state

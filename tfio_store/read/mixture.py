@@ -8,6 +8,7 @@ from typing import Any
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import is_list_of_numbers
 from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
@@ -19,6 +20,7 @@ from tfio_store.read.mixed import (
 from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.traversal import Iterated, ReaderOptions, Shared
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.texts import alike
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
@@ -32,6 +34,7 @@ def mix(
     *,
     seed: int = 0,
     stop: str = "all",
+    by: str | None = None,
     compression: str | None = "auto",
     verify: bool = True,
     on_corrupt: OnCorrupt = "raise",
@@ -57,6 +60,10 @@ def mix(
             again. "first": when the first source has been given whole. Of the others, the records
             that are left are not given in this epoch. In both cases it ends where the next record
             of that source would come. Sources without records are passed over.
+        by (str | None): What the weights count. Default None: records. The name of a feature of
+            numbers, such as "tokens": its values. Then the next record comes from the source that
+            is behind most, so that the values of each keep to its weight, give or take one record.
+            A record without values counts as one. ``seed`` has no part in that.
         compression (str | None): See `RecordReader`. Default "auto".
         verify (bool): See `RecordReader`. Default True.
         on_corrupt (str | Callable): See `RecordReader`. Default "raise".
@@ -73,7 +80,7 @@ def mix(
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
         ManifestError: A manifest or index cannot be read, or contradicts its dataset.
         TypeError: ``sources`` holds no pairs of a source and its weight.
-        ValueError: An argument is not as described.
+        ValueError: An argument is not as described, or ``by`` names no list of numbers of a source.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(900))}, "web")
@@ -96,7 +103,25 @@ def mix(
         Shared(open_dataset(source, storage, compression=compression, limits=options.limits))
         for source, _ in pairs
     ]
-    return Mixture._made(choices, stop, shared, options, MixedPosition.at_first(0, len(shared)))
+    if by is not None:
+        for one in shared:
+            _check_measured(by, one.dataset)
+    at_first = MixedPosition.at_first(0, len(shared))
+    return Mixture._made(choices, stop, shared, options, at_first, by)
+
+
+def _check_measured(by: str, dataset: Dataset) -> None:
+    """ValueError unless it is a list of numbers in this source, as far as that is known."""
+    if dataset.schema is None:
+        return
+    feature = dataset.schema.get(by)
+    if feature is None:
+        what = f"{dataset.summary()} has no such feature{alike(by, dataset.schema)}"
+    elif not is_list_of_numbers(feature):
+        what = f"in {dataset.summary()} it is {feature!r}"
+    else:
+        return
+    raise ValueError(f"by={by!r} takes a feature of numbers of the shape (None,): {what}")
 
 
 class Mixture(Iterated):
@@ -130,8 +155,10 @@ class Mixture(Iterated):
         shared: Sequence[Shared],
         options: ReaderOptions,
         position: MixedPosition,
+        by: str | None = None,
     ) -> Mixture:
-        return cls.__new__(cls)._begin(MixedTraversal(choices, stop, shared, options, position))
+        traversal = MixedTraversal(choices, stop, shared, options, position, by)
+        return cls.__new__(cls)._begin(traversal)
 
     def __repr__(self) -> str:
         datasets = "; ".join(dataset.summary() for dataset in datasets_of(self))
@@ -141,7 +168,8 @@ class Mixture(Iterated):
     def num_records(self) -> int | None:
         """How many records the epoch at which the mixture stands has in all (int | None).
 
-        None where that of a source cannot be known, and in the rest of an epoch that was resharded.
+        None where that of a source cannot be known, in the rest of an epoch that was resharded, and
+        where the weights are ``by`` a feature.
         See `RecordReader.num_records`.
         """
         self._traversal.check_open()
@@ -162,7 +190,8 @@ class Mixture(Iterated):
             Mixture: It stands at the beginning of its share.
 
         Raises:
-            ValueError: See `RecordReader.shard`.
+            ValueError: See `RecordReader.shard`; or the weights are ``by`` a feature, and ``even``
+                is not None.
 
         Example:
             >>> _ = tfs.write_table({"x": list(range(30))}, "a")
@@ -171,7 +200,13 @@ class Mixture(Iterated):
             >>> len({len(list(mixture.shard(i, 4, even="pad"))) for i in range(4)})
             1
         """
-        return self._with_step(Share(index, count, even))
+        step = Share(index, count, even)
+        if even is not None and self._traversal.by is not None:
+            raise ValueError(
+                f"even={even!r} is not for a mixture by={self._traversal.by!r}: only what the "
+                "records hold says how many are given"
+            )
+        return self._with_step(step)
 
     def shuffle(self, seed: int, *, epoch: int = 0, window: int | None = None) -> Mixture:
         """Make a mixture whose sources are shuffled, each for itself.
@@ -204,7 +239,8 @@ class Mixture(Iterated):
         mixed, first = self._traversal, None if epoch is None else first_epoch(epoch)
         options = mixed.options.with_step(step, first)
         position = MixedPosition.at_first(mixture_epoch(options.epoch), len(mixed.shared))
-        return Mixture._made(mixed.choices, mixed.stop_at, mixed.shared, options, position)
+        how = mixed.choices, mixed.stop_at, mixed.shared, options, position, mixed.by
+        return Mixture._made(*how)
 
     # Coming back
 
@@ -251,6 +287,7 @@ class Mixture(Iterated):
             traversal.shared,
             traversal.options,
             self._stands_at(),
+            traversal.by,
         )
 
 

@@ -126,6 +126,7 @@ def _of_mixtures(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[s
             "begin": place,
             "place": place,
             "ended": ended,
+            "values": [0] * len(ended),
             "sources": [new[index] for new in sources],
         }
         for index in range(count)

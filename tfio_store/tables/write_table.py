@@ -253,6 +253,7 @@ def write_table(
         encoder = encoder_of(first, chosen, kept_features(kept), exact=exact)
         if encoder.features is not None:
             schema_of_both(kept, encoder.features.to_json())
+            writer._count(encoder.features)
         for part in chain([first], parts):
             for batch in encoder.batches(part):
                 writer.write_batch(batch)
@@ -304,7 +305,9 @@ class TableTask:
             if not any(map(len, part.columns.values())):
                 self._empty = part if part.columns else self._empty
                 continue
-            self._encoder = self._encoder or self._make(part)
+            if self._encoder is None:
+                self._encoder = self._make(part)
+                self._writer._count(self._encoder.features or Schema({}))
             for batch in self._encoder.batches(part):
                 self._writer.write_batch(batch)
 

@@ -348,14 +348,28 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
 
     def _rows_of(self, index: int, count: int) -> int:
         """How many rows a share has in the next epoch."""
-        if self._content.packing is not None:
+        reader = self._reader.value
+        if isinstance(reader, Mixture) and len(datasets_of(reader)) > 1:
             raise NoLength(
-                "len() is not known: the lengths of documents say how many rows there are"
+                "len() is not the same in each epoch: a mixture is as long as its choices make it"
             )
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
             raise NoLength("len() is not known: the source is a stream, or on_corrupt= may skip")
-        return records
+        return records if self._content.packing is None else self._packed_rows(reader, count)
+
+    def _packed_rows(self, reader: Reader, count: int) -> int:
+        """How many rows the only share has, of documents that are laid end to end."""
+        packing = self._content.packing
+        assert packing is not None
+        tokens = None
+        if packing.how == "concat" and count == 1 and not isinstance(reader, Mixture):
+            tokens = reader.dataset.values.get(packing.columns[0])
+        if tokens is None:
+            raise NoLength(
+                "len() is not known: the lengths of documents say how many rows there are"
+            )
+        return -(-tokens // packing.length)
 
     def _share(self, epoch: int, index: int, count: int) -> Reader:
         """A reader of one share, at the beginning of an epoch."""

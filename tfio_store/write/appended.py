@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfio_store.dataset.manifest import DatasetManifest, Growth
+from tfio_store.dataset.manifest import DatasetManifest, Growth, ShardInfo
+from tfio_store.example.codec import is_list_of_numbers
+from tfio_store.example.feature import Feature
 from tfio_store.example.growth import grown_json
 from tfio_store.example.learned import joined_states, learned_schema
 from tfio_store.example.schema import Schema
@@ -53,6 +55,45 @@ def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> 
     check_appendable(kept)
     assert kept.schema is not None
     return grown_json(kept.schema, new)
+
+
+# How many values the lists of numbers have, of records that were counted as they were written.
+
+
+def lists_of_numbers(schema: Mapping[str, Any] | None) -> dict[str, Feature]:
+    """The features that are counted, of a schema or its JSON."""
+    if schema is None:
+        return {}
+    known = schema if isinstance(schema, Schema) else Schema.from_json(schema)
+    return {name: feature for name, feature in known.items() if is_list_of_numbers(feature)}
+
+
+def values_of(shards: Sequence[ShardInfo]) -> dict[str, int]:
+    """The values in all shards of each list whose values are known in each."""
+    return {
+        name: sum(shard.values[name] for shard in shards)
+        for name in (shards[0].values if shards else ())
+        if all(name in shard.values for shard in shards)
+    }
+
+
+def values_of_both(
+    kept: DatasetManifest | None, new: DatasetManifest, schema: Mapping[str, Any] | None
+) -> dict[str, int]:
+    """The values of a dataset of this schema: what was ``kept``, and ``new`` records behind it."""
+    parts = [new] if kept is None or not kept.records else [kept, new]
+    found = {}
+    for name in lists_of_numbers(schema):
+        counts = [_count_in(name, part) for part in parts]
+        if None not in counts:
+            found[name] = sum(count or 0 for count in counts)
+    return found
+
+
+def _count_in(name: str, part: DatasetManifest) -> int | None:
+    """The values of a list in a part of a dataset: none, if its schema has no such feature."""
+    absent = part.schema is not None and name not in Schema.from_json(part.schema)
+    return part.values.get(name, 0 if absent else None)
 
 
 def growth_of(

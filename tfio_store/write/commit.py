@@ -50,7 +50,7 @@ from tfio_store.dataset.manifest import (
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
-from tfio_store.write.appended import growth_of, schema_of_both
+from tfio_store.write.appended import growth_of, schema_of_both, values_of_both
 from tfio_store.write.claim import HeldClaim, Proposal
 from tfio_store.write.parts import Parts, Place, put_parts
 from tfio_store.write.publish import publish, set_aside
@@ -452,6 +452,7 @@ class Attempt:
             shard_template=kept.shard_template if kept else manifest.shard_template,
             schema=schema,
             growth=growth_of(kept, schema, self.generation),
+            values=kept.values if kept and nothing_new else values_of_both(kept, manifest, schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
             lost=Loss.all_of([kept.lost if kept else None, manifest.lost]),
         )

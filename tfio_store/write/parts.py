@@ -111,7 +111,7 @@ def _renamed(one: Listed, names: Mapping[str, str]) -> Listed:
 
 def _encoded(shard: ShardInfo) -> _Row:
     """A new shard."""
-    bare = replace(shard, blocks=None, learned=None)
+    bare = replace(shard, blocks=None, learned=None, values={})
     if shard.blocks is None:
         return Listed(bare, 0, 0, 0), b""
     table = encode_table(shard)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,8 @@ from tfio_store.dataset.block_tables import (
     crcs_of,
 )
 from tfio_store.dataset.manifest import Fingerprint
+from tfio_store.errors import DataLossError, SchemaError
+from tfio_store.example.codec import value_counts
 from tfio_store.records.framing import (
     HEADER_BYTES,
     SUMMED_BYTES,
@@ -37,6 +40,7 @@ from tfio_store.write.stored_objects import check_committed, read_back
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
+    from tfio_store.example.feature import Feature
     from tfio_store.records.compression import Compressor
     from tfio_store.storage import Output
 
@@ -105,6 +109,8 @@ class Piece:
     """That of its records alone, as `scan` has it."""
     batch: RecordBatch | None
     """The records of a raw block."""
+    values: Mapping[str, int]
+    """How many values each of some lists of numbers has in them. Empty if that can't be said."""
 
 
 _TWO_THREADS = (
@@ -113,8 +119,14 @@ _TWO_THREADS = (
 )
 
 
-def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
-    """Compress a block. Touches nothing shared, so any thread may do it for any shard."""
+def make_piece(
+    compressor: Compressor,
+    block: BytesLike,
+    records: int,
+    lists: Mapping[str, Feature] | None = None,
+) -> Piece:
+    """Compress a block, and count the values of ``lists`` of numbers in it. Touches nothing shared,
+    so any thread may do it for any shard."""
     data = compressor.compress(block)
     found = scan(block, verify=False, max_record_bytes=sys.maxsize)
     if len(found.batch) != records:
@@ -128,14 +140,32 @@ def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
         checksum=compressor.checksum(block),
         summed=found.summed,
         batch=found.batch if compressor.codec is None else None,
+        values=_values_in(found.batch, lists),
     )
+
+
+def _values_in(batch: RecordBatch, lists: Mapping[str, Feature] | None) -> dict[str, int]:
+    """Records that are bytes pass unchecked, and may be anything."""
+    if not lists:
+        return {}
+    try:
+        return {name: int(each.sum()) for name, each in value_counts(batch, lists).items()}
+    except (DataLossError, SchemaError):
+        return {}
 
 
 class ShardLayout:
     """The places of one shard's blocks, which are added in order. ``record_positions``: whether
-    those of its records are kept too; see `RecordPositions`."""
+    those of its records are kept too; see `RecordPositions`. ``lists``: whose values are
+    counted."""
 
-    def __init__(self, compressor: Compressor, *, record_positions: bool | None = False) -> None:
+    def __init__(
+        self,
+        compressor: Compressor,
+        *,
+        record_positions: bool | None = False,
+        lists: Mapping[str, Feature] | None = None,
+    ) -> None:
         self._compressor = compressor
         self._positions = RecordPositions(record_positions)
         self._checksum = compressor.EMPTY
@@ -143,6 +173,9 @@ class ShardLayout:
         self._raw_offsets = [0]
         self._records = [0]
         self._sums = [0]
+        self._lists = {} if lists is None else lists
+        self._values: Counter[str] = Counter()
+        self._all_counted = True
         self.nbytes = len(compressor.header)
         self.crc32c = crc32c(compressor.header)
 
@@ -160,6 +193,8 @@ class ShardLayout:
         self._sums.append(
             crc32c_combine(self._sums[-1], piece.summed, SUMMED_BYTES * piece.records)
         )
+        self._values.update(piece.values)
+        self._all_counted &= piece.values.keys() == self._lists.keys()
         self._checksum = self._compressor.add(self._checksum, piece.checksum, piece.raw_nbytes)
         return piece.data
 
@@ -182,7 +217,8 @@ class ShardLayout:
             sums=np.array(self._sums, np.uint32),
             crcs=self._positions.crcs(),
         )
-        return ShardInfo(name, self.nbytes, self.records, self.crc32c, table)
+        values = {each: self._values[each] for each in self._lists if self._all_counted}
+        return ShardInfo(name, self.nbytes, self.records, self.crc32c, table, values=values)
 
     def _extend(self, nbytes: int, crc: int) -> None:
         self.crc32c = crc32c_combine(self.crc32c, crc, nbytes)
@@ -208,6 +244,7 @@ class ShardStream:
         output: Output | None,
         block_bytes: int,
         record_positions: bool | None,
+        lists: Mapping[str, Feature],
     ) -> None:
         self.name = name
         self.frames = FrameWriter(block_bytes)
@@ -221,7 +258,8 @@ class ShardStream:
         self.ended: Future[None] | None = None
         self._once = threading.Lock()
         self.raw_nbytes = 0
-        self._layout = ShardLayout(compressor, record_positions=record_positions)
+        self._lists = lists
+        self._layout = ShardLayout(compressor, record_positions=record_positions, lists=lists)
         self._queue = SerialQueue(pipeline.io)
 
     def push(self) -> None:
@@ -235,7 +273,8 @@ class ShardStream:
             self._pipeline.reserve(self.frames.nbytes)
             block = self.frames.take()
             self.raw_nbytes += block.nbytes
-            make: Callable[[], Piece] = partial(make_piece, self._compressor, block, records)
+            how = self._compressor, block, records, self._lists
+            make: Callable[[], Piece] = partial(make_piece, *how)
             if self._compressor.codec is not None:
                 make = self._pipeline.compute(make).result
             self._queue.submit(partial(self._append, make, block.nbytes))

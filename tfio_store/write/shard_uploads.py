@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, as_completed
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.manifest import Fingerprint
+from tfio_store.write.appended import lists_of_numbers
 from tfio_store.write.claim import Pulse
 from tfio_store.write.pipeline import Pipeline, SerialQueue
 from tfio_store.write.shard_stream import ShardStream
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
+    from tfio_store.example.feature import Feature
+    from tfio_store.example.schema import Schema
     from tfio_store.records.compression import Compressor
     from tfio_store.storage import Output
     from tfio_store.storage.threads import Owner
@@ -46,6 +49,7 @@ class ShardUploads:
         on_failure: Callable[[], Callable[[BaseException], None] | None],
         claim: HeldClaim | None = None,
         record_positions: bool | None = False,
+        lists: Mapping[str, Feature] | None = None,
     ) -> None:
         self._folder = folder
         self._compressor = compressor
@@ -53,6 +57,7 @@ class ShardUploads:
         self._claim = claim
         self._pulse = None if claim is None else Pulse(claim.beat)
         self._record_positions = record_positions
+        self._lists = dict(lists or {})
         self._verify = verify
         self._pipeline = Pipeline(
             budget=memory.queue_bytes, shards=open_shards, on_failure=on_failure
@@ -76,9 +81,15 @@ class ShardUploads:
             output=output,
             block_bytes=self._memory.block_bytes,
             record_positions=self._record_positions,
+            lists=self._lists,
         )
         self._streams[name] = stream
         return stream
+
+    def count(self, schema: Schema) -> None:
+        """Count the values of this schema's lists of numbers. To be called before there is a
+        record."""
+        self._lists.update(lists_of_numbers(schema))
 
     def _open_output(self, name: str) -> Output:
         path = self._folder.join(name)

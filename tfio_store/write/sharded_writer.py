@@ -24,7 +24,7 @@ from tfio_store.records.compression import Compressor
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.write.appended import schema_as_learned
+from tfio_store.write.appended import lists_of_numbers, schema_as_learned, values_of
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
 from tfio_store.write.lifecycle import ShardWriter, begin
 from tfio_store.write.pipeline import Memory
@@ -178,6 +178,7 @@ class ShardedWriter(ShardWriter):
                 on_failure=weakref.WeakMethod(self._stop),
                 claim=self._attempt.claim,
                 record_positions=record_positions,
+                lists=lists_of_numbers(self._described.schema or self._attempt.appends_to),
             )
             self._owner = uploads.owner
             self._drop = partial(_abandon, self._attempt, uploads)
@@ -268,6 +269,10 @@ class ShardedWriter(ShardWriter):
         """The manifest will hold this one: a table's schema is known when its end is."""
         self._described = replace(self._described, schema=schema.to_json())
 
+    def _count(self, schema: Schema) -> None:
+        """Count the values of its lists, before there is a record."""
+        self._uploads.count(schema)
+
     def _keep_loss(self, lost: Loss | None) -> None:
         """The manifest will tell of these records, which the source of the others had."""
         self._described = replace(self._described, lost=lost)
@@ -282,7 +287,8 @@ class ShardedWriter(ShardWriter):
             self._uploads.forget()  # nothing needs an empty shard beside others
         shards = self._uploads.finish(self._tally.landed)
         schema = self._described.schema or schema_as_learned([("", self._check.learned)])
-        return replace(self._described, shards=tuple(shards), schema=schema)
+        values = values_of(shards)
+        return replace(self._described, shards=tuple(shards), schema=schema, values=values)
 
     def abort(self) -> None:
         """Give up: drop all shards, and leave nothing behind. After `close` it does nothing.

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import zlib
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, listing_of
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
@@ -60,11 +63,17 @@ def check_committed(store: Store, path: str, stored: ObjectInfo, *, nbytes: int,
         wrong = error
     with contextlib.suppress(OSError):  # which says nothing of the checksum
         if stored.size == nbytes and stored_crc32c(store, path, nbytes) == crc:
+            reason = "this server computes checksums wrongly"
+            if stored_crc32c(store, path, nbytes, zlib.crc32) == stored.crc32c:
+                reason = (
+                    "this is moto without the package that computes it. Stop the server, "
+                    "pip install 'moto[server,s3crc32c]', and start it again"
+                )
             wrong = WrongContentError(
                 errno.EIO,
                 f"the bytes are as they were written, with the CRC32C {crc:08x}, but the store "
-                f"says {stored.crc32c:08x}: this server computes checksums wrongly, and what reads "
-                "the dataset would take it for damaged; moto needs the package moto[s3crc32c]",
+                f"says {stored.crc32c:08x}, and what reads the dataset would take it for damaged; "
+                f"{reason}",
                 store.url(path),
             )
     raise wrong
@@ -109,14 +118,16 @@ def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:
         )
 
 
-def stored_crc32c(store: Store, path: str, nbytes: int) -> int:
-    """Read an object's bytes and compute their CRC32C."""
+def stored_crc32c(
+    store: Store, path: str, nbytes: int, crc: Callable[[BytesLike, int], int] = crc32c
+) -> int:
+    """Read an object's bytes and compute their CRC32C, or another ``crc`` of them."""
     found = 0
     starts = range(0, nbytes, _RANGE)
     reads = (store.read(path, start, min(start + _RANGE, nbytes)) for start in starts)
     pending = deque(next(reads) for _ in range(min(_RANGES_AHEAD, len(starts))))
     while pending:
-        found = crc32c(pending.popleft().result(), found)
+        found = crc(pending.popleft().result(), found)
         if (more := next(reads, None)) is not None:
             pending.append(more)
     return found

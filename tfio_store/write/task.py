@@ -25,6 +25,7 @@ from tfio_store.example.learned import checked_state
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import warn
+from tfio_store.write.appended import lists_of_numbers
 from tfio_store.write.commit import Attempt
 from tfio_store.write.lifecycle import ShardWriter
 from tfio_store.write.pipeline import Memory
@@ -35,6 +36,7 @@ from tfio_store.write.shard_uploads import ShardUploads
 
 if TYPE_CHECKING:
     from tfio_store.dataset.manifest import Fingerprint
+    from tfio_store.example.schema import Schema
     from tfio_store.write.shard_stream import ShardStream
 
 
@@ -117,7 +119,9 @@ class TaskResult:
             "attempt": self.attempt,
             "order": list(self.order) if isinstance(self.order, tuple) else self.order,
             "learned": self.learned,
-            "shards": [[one.name, one.nbytes, one.records, one.crc32c] for one in self.shards],
+            "shards": [
+                [one.name, one.nbytes, one.records, one.crc32c, one.values] for one in self.shards
+            ],
             "tables": _deflated(map(encode_table, self.shards)),
         }
 
@@ -158,11 +162,13 @@ def _parse(document: dict[str, Any]) -> TaskResult:
     )
 
 
-def _parse_shard(name: str, nbytes: int, records: int, crc32c: int) -> ShardInfo:
-    for count in (nbytes, records, crc32c):
+def _parse_shard(
+    name: str, nbytes: int, records: int, crc32c: int, values: dict[str, int]
+) -> ShardInfo:
+    for count in (nbytes, records, crc32c, *values.values()):
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 1 << 63:
             raise ValueError(f"{count!r} is no count")
-    return ShardInfo(check_name(name), nbytes, records, crc32c)
+    return ShardInfo(check_name(name), nbytes, records, crc32c, values=dict(values))
 
 
 def _deflated(tables: Iterable[bytes]) -> str:
@@ -249,6 +255,7 @@ class Task:
     check: RecordCheck
     verify: bool
     record_positions: bool | None
+    schema: dict[str, Any] | None
 
     def uploads(
         self, open_shards: int, on_failure: Callable[[], Callable[[BaseException], None] | None]
@@ -263,6 +270,7 @@ class Task:
             on_failure=on_failure,
             claim=self.attempt.claim,
             record_positions=self.record_positions,
+            lists=lists_of_numbers(self.schema),
         )
 
     def check_open(self) -> None:
@@ -363,6 +371,10 @@ class TaskWriter(ShardWriter):
         if self._ended:
             self._refuse()
         self._shards.write(self._check.one(record), None)
+
+    def _count(self, schema: Schema) -> None:
+        """Count the values of its lists, before there is a record."""
+        self._uploads.count(schema)
 
     @property
     def result(self) -> TaskResult:

@@ -23,7 +23,7 @@ from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Owner
-from tfio_store.write.appended import not_looked_into, schema_as_learned
+from tfio_store.write.appended import not_looked_into, schema_as_learned, values_of
 from tfio_store.write.claim import Pulse
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Names, Plan
 from tfio_store.write.lifecycle import begin
@@ -145,7 +145,13 @@ class WriteJob:
         self._attempt: Attempt = begin(folder, own, plan, schema=kept, plain=False)
         check.appends_to(self._attempt.appends_to)
         self._task = Task(
-            self._attempt, compressor, memory, check, verify_uploads, record_positions
+            self._attempt,
+            compressor,
+            memory,
+            check,
+            verify_uploads,
+            record_positions,
+            kept or self._attempt.appends_to,
         )
         self._pulse: Pulse | None = Pulse(self._attempt.claim.beat)
         self._is_copy = self._is_committed = False
@@ -298,7 +304,8 @@ class WriteJob:
             shards, learned = self._written(results)
             try:
                 schema = self._described.schema or schema_as_learned(learned)
-                described = replace(self._described, shards=shards, schema=schema)
+                values = values_of(shards)
+                described = replace(self._described, shards=shards, schema=schema, values=values)
                 manifest = attempt.commit(described, template=template, globbed=globbed)
             except FileExistsError:
                 self.abort()

@@ -47,6 +47,7 @@ def info(session: Session, urls: Source, shards: bool) -> None:
             "metadata": found.metadata,
             "lost": found.lost,
             "growth": found.growth,
+            "values": found.values,
             "num_shards": len(found.shards),
         }
         output.document("info", facts | ({"shards": found.shards} if shards else {}))
@@ -85,6 +86,10 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
     if found.schema is not None:
         lines.append(("features", ", ".join(found.schema) or "none"))
         lines += [("grown", str(growth)) for growth in found.growth]
+        lines += [
+            ("values", f"{count:,} of {name} ({count / max(1, found.records or 0):,.1f} a record)")
+            for name, count in found.values.items()
+        ]
     elif found.records != 0:
         lines.append(("features", "not in a manifest; run tfio-store schema"))
     return lines
