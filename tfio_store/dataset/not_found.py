@@ -81,8 +81,8 @@ def ambiguous(url: str, names: Iterable[str]) -> ValueError:
 def unfinished(store: Store, path: str) -> OSError:
     """A writer left a claim, and no manifest. ``path``: the dataset's."""
     words = (
-        "its writer is still at work, or died before it committed; clean() removes what a dead "
-        "writer left a day ago, and clean(older_than=0) if you know that none is at work"
+        "its writer is still at work, or died before it committed; clean() removes its files a "
+        "day after its death, and clean(older_than=0) at once, if you know that none is at work"
     )
     return FileNotFoundError(errno.ENOENT, words, store.url(path))
 
