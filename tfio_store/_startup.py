@@ -17,6 +17,7 @@ import atexit
 import importlib.abc
 import importlib.machinery
 import os
+import re
 import runpy
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +30,9 @@ __all__ = ["VARIABLE", "run", "when_asked"]
 VARIABLE = "TFIO_STORE_ACCELERATE"
 _NO = ("", "0", "false", "no", "off")
 _YES = ("1", "true", "yes", "on")
+
+_UNKNOWN_SCHEME = re.compile(r"File system scheme '([a-z][a-z0-9+.-]*)' not implemented")
+"""What TensorFlow says of a URL that no plugin opens."""
 
 
 def when_asked() -> None:
@@ -46,12 +50,18 @@ def run(arguments: Sequence[str]) -> int:
     report = Path(given.report_to).absolute() if given.report_to else None
     _accelerate(given.filesystem, sys.stderr if given.report else report)
     program, *sys.argv[1:] = given.program
-    if given.module:
-        sys.argv[0], sys.path[0] = program, os.getcwd()
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-    else:
-        sys.argv[0], sys.path[0] = program, os.path.dirname(os.path.abspath(program))
-        runpy.run_path(program, run_name="__main__")
+    try:
+        if given.module:
+            sys.argv[0], sys.path[0] = program, os.getcwd()
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.argv[0], sys.path[0] = program, os.path.dirname(os.path.abspath(program))
+            runpy.run_path(program, run_name="__main__")
+    except Exception as error:
+        if found := _UNKNOWN_SCHEME.search(str(error)):
+            told = f"TensorFlow itself opens {found[1]}:// here; --filesystem {found[1]} lets it"
+            print(f"tfio_store.accelerate: {told}", file=sys.stderr)
+        raise
     return 0
 
 

@@ -125,6 +125,16 @@ def test_a_program_ends_as_it_would(folder: Path) -> None:
     assert "nothing.py" in gone.stderr
 
 
+def test_a_url_that_tensorflow_opens_itself_names_the_option(folder: Path) -> None:
+    (folder / "lists.py").write_text(
+        "import tensorflow as tf\nprint(list(tf.data.Dataset.list_files('s3://bucket/x-*')))\n"
+    )
+    done = run("-m", "tfio_store.accelerate", "lists.py", cwd=folder)
+    assert done.returncode != 0
+    assert "UnimplementedError" in done.stderr
+    assert "TensorFlow itself opens s3:// here; --filesystem s3 lets it" in done.stderr
+
+
 def test_the_environment_accelerates_any_start_of_python(folder: Path) -> None:
     """By the line that the installed package has in a .pth file."""
     (line,) = Path(__file__).parents[2].joinpath("tfio_store/startup.pth").open()
