@@ -127,8 +127,8 @@ def convert(
             None.
         columns (list[str] | None): The columns to convert. Default None: all.
         schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
-        delimiter (str | None): What parts the fields of a line of CSV: one character. Default None:
-            a tab for names that end in ".tsv", and a comma for all others.
+        delimiter (str | None): The CSV delimiter, one character. Default None: a tab for names that
+            end in ".tsv", and a comma for all others.
         exact (bool): See `write_table`. For TFRecord targets. Default False.
         flatten (bool): See `write_table`. For TFRecord targets. Default False.
         num_shards (int | None): See `write_table`. For TFRecord targets. Default None.
