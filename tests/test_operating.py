@@ -122,6 +122,8 @@ def job_it(url: str, storage: tfs.Storage) -> None:
 IN_PYTHON = {"readers": read_it, "writers": write_it, "WriteJob": job_it}
 COMMANDS: dict[str, list[str]] = {
     **{name: [name, "URL"] for name in ("info", "count", "schema", "stats", "head", "verify")},
+    **{name: [name, "URL"] for name in ("tail", "sample")},
+    "get": ["get", "URL", "0"],
     "report": ["report", "URL", "-o", "HERE/report.html"],
     "cat": ["cat", "--raw", "URL"],
     "diff": ["diff", "URL", "URL"],

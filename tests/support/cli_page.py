@@ -27,32 +27,31 @@ HEAD = """\
 
 The extra `cli` brings the command `tfio-store`, which is also `python -m tfio_store`.
 
-A *URL* is a path or URL of a file, a dataset's prefix or folder, or another name of a source (see
-[the guide](guide.md)).
-It is the *source* of the library's functions, and each command is one of them that prints what it
-answers. All below was printed by the commands themselves. `tfio-store -h` lists the commands, and
+A *URL* is a path or URL of a file, a dataset's prefix or folder, or another name of a *source* (see
+[the guide](guide.md)). Each command calls a function of the library and prints its result. The
+commands themselves printed this page. `tfio-store -h` lists the commands, and
 `tfio-store COMMAND -h` explains one.
 
-To `head`, `tail`, `sample`, `cat` and `convert` the source `-` is standard input, and to `convert`
+For `head`, `tail`, `sample`, `cat` and `convert` the source `-` is standard input. For `convert`
 the target `-` is standard output: `zcat old.gz | tfio-store head -`,
 `tfio-store convert train - --to csv | gzip > rows.csv.gz`. A file of that name is `./-`.
 
-| exit code | says |
+| exit code | meaning |
 | --: | --- |
 | 0 | yes |
-| 1 | the answer is no: there is damage, or a difference |
+| 1 | no: there is damage, or a difference |
 | 2 | wrong usage |
 | 3 | not found, or forbidden |
 | 4 | the store failed after its retries |
 | 5 | not TFRecords, Examples or a manifest |
-| 70 | a fault of the program |
+| 70 | an error of the program |
 | 129, 130, 143 | a signal: hang-up, Control-C, kill |
 
 An error is one line on stderr. It says what is wrong, where, and what to do. With `--json` it is a
-JSON document. [cli.schema.json](cli.schema.json) describes all documents. If nobody reads the
-output any more, as behind `| head`, the command ends with 0.
+JSON document. [cli.schema.json](cli.schema.json) describes all documents. If the reader of the
+output ends early, as in `| head`, the command ends with 0.
 
-Options that all commands but `completion` take:
+All commands except `completion` take these options:
 
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -61,7 +62,7 @@ _COMMANDS = {
 }
 """Functions of the library, and the commands that do the same."""
 
-_ASSIGNED = re.compile(r"""(?<![^\s(;,])([a-z_]+)=("[^"]*"|'[^']*'|[\w.-]*)""")
+_ASSIGNED = re.compile(r"""(?<![^\s(;,])([a-z_]+)=(\{[^{}]*\}|"[^"]*"|'[^']*'|[\w.-]*)""")
 _NAMED = re.compile(r"(?<![^\s(;,])([a-z]+_[a-z_]+)(?=[\s,;:)]|$)")
 _CALLED = re.compile(
     r"(?<![^\s(;,])(?:tfio_store\.)?(?:([a-z_]+)\(\)|(RecordReader|ShardedWriter|build_index))"
@@ -77,6 +78,11 @@ def in_the_shell(text: str, command: click.Command | None) -> str:
         name, value = found[1], found[2].strip("\"'")
         if name not in typed:
             return found[0]
+        if value.startswith("{"):
+            try:
+                value = json.dumps(ast.literal_eval(value), default=lambda _: "...")
+            except SyntaxError:
+                return found[0]
         return typed[name] if value in ("", "True") else f"{typed[name]} {shlex.quote(value)}"
 
     def named(found: re.Match[str]) -> str:

@@ -107,7 +107,7 @@ def examples(*lines: str) -> str:
 
 def _storage_options(
     *names: str,
-    text: str = "What the storage's fsspec class takes, such as endpoint_url=http://host:9000. May "
+    text: str = "Options of the storage's fsspec class, such as endpoint_url=http://host:9000. May "
     "be given more than once.",
 ) -> Command:
     return click.option(
@@ -121,7 +121,7 @@ def _storage_options(
 
 def options_of_another(name: str, whose: str, otherwise: str = "the source") -> Command:
     """The option of a second storage of a command."""
-    text = f"As --storage-options, for {whose}. Those of {otherwise}, if not set."
+    text = f"Like --storage-options, for {whose}. Default: those of {otherwise}."
     return _storage_options(name, text=text)
 
 
@@ -132,7 +132,7 @@ COMMON = (
         type=click.Choice(["auto", "obstore", "fsspec"]),
         default="auto",
         show_default=True,
-        help="What reads S3, GCS and Azure.",
+        help="The client that reads S3, GCS and Azure.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     click.option("-q", "--quiet", is_flag=True, help="Print neither progress nor warnings."),
@@ -141,7 +141,7 @@ COMMON = (
         type=click.Choice(["auto", "json", "none"]),
         default="auto",
         show_default=True,
-        help="How progress is shown on stderr: a bar on a terminal, or JSON lines.",
+        help="Progress on stderr: a bar on a terminal, or JSON lines.",
     ),
     # looked for where an error ends the command, perhaps before its options are known
     click.option(
@@ -173,14 +173,14 @@ _TARGET = (
         type=_Compression(),
         default="same",
         show_default=True,
-        help="The target's. same is that of the source, or none of a table.",
+        help="The target's compression. same means that of the source, and none for a table.",
     ),
     click.option(
         "--if-exists",
         type=click.Choice(["error", "overwrite", "append"]),
         default="error",
         show_default=True,
-        help="What becomes of a dataset that is there.",
+        help="What to do if the target exists.",
     ),
     options_of_another("--target-options", "the target"),
 )
@@ -288,7 +288,7 @@ max_record_bytes = click.option(
     default="1GiB",
     show_default=True,
     metavar="SIZE",
-    help="A header that claims more is taken for damage. A SIZE is such as 1000, 64MB or 256MiB.",
+    help="A longer record counts as damage. Sizes: 1000, 64MB, 256MiB.",
 )
 """For commands that read records."""
 

@@ -21,24 +21,24 @@ from tfio_store.cli.output import without_reader
 from tfio_store.records.texts import alike
 
 COMMANDS = {
-    "info": ("about", "What a source is: records, bytes, files, schema."),
+    "info": ("about", "A source's records, bytes, files and schema."),
     "count": ("about", "The number of records."),
     "schema": ("about", "The features, and how many records have them."),
     "stats": ("about", "Each feature's range, quantiles, and what it looks like."),
-    "report": ("about", "One page that shows what a dataset holds, and what is odd."),
+    "report": ("about", "One page that shows a dataset and its oddities."),
     "head": ("records", "The first records."),
     "tail": ("records", "The last records."),
-    "sample": ("records", "Some records, by chance."),
+    "sample": ("records", "Some random records."),
     "cat": ("records", "Every record, as JSON lines."),
     "get": ("records", "The records of numbers such as 0,2:5,-1."),
     "verify": ("health", "Check every checksum, and list each damaged region."),
     "salvage": ("health", "Copy every sound record to a new dataset."),
-    "index": ("health", "Make a dataset of raw files that are there."),
-    "clean": ("health", "Find and remove what dead writers left behind."),
+    "index": ("health", "Index files that other programs wrote."),
+    "clean": ("health", "Find and remove leftovers of dead writers."),
     "copy": ("datasets", "Copy: merge, reshard, recompress, shuffle."),
     "diff": ("datasets", "Compare features, counts and records."),
     "convert": ("datasets", "From and to Parquet, CSV, JSON, Arrow, WebDataset."),
-    "doctor": ("machine", "Versions, codecs, backends; what a store can do."),
+    "doctor": ("machine", "Versions, codecs, backends; abilities of a store."),
     "completion": ("machine", "Make a shell complete commands and options."),
 }
 """Each command, the module that holds it, and what it does, so that the help imports no module."""
@@ -90,7 +90,7 @@ class Program(click.Group):
 
 
 EPILOG = (
-    "Exit codes: 0 yes; 1 the answer is no (damage, a difference); 2 wrong usage; 3 not found or "
+    "Exit codes: 0 yes; 1 no: there is damage, or a difference; 2 wrong usage; 3 not found or "
     "forbidden; 4 the store failed after its retries; 5 not TFRecords, Examples or a manifest; "
     "128 and more: ended by a signal, 130 by Control-C."
 )

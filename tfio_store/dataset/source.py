@@ -255,10 +255,10 @@ def open(  # noqa: A001 - read as tfs.open
 ) -> Dataset:
     """Open a source once, for all that takes a source.
 
-    Names are looked up, and manifests are read, here and not again. What is opened pickles, with
-    the storage options. Functions that take it read the files that were found here: one that was
-    replaced since is an error, if its store has versions. They take no
-    ``storage_options=``, unless it is to be reached in another way than it was opened.
+    Names are looked up, and manifests are read, here and not again. The result pickles, with the
+    storage options. Functions that take it read the files that were found here: a file that was
+    replaced since is an error, if its store has versions. Pass ``storage_options=`` to them only
+    to reach the files in another way.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.

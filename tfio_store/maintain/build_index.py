@@ -47,11 +47,11 @@ def build_index(
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> DatasetManifest:
-    r"""Index files that were written elsewhere: raw ones, and GZIP and ZLIB streams.
+    r"""Index files that other programs wrote: raw files, and GZIP and ZLIB streams.
 
     It finds their blocks, records and checksums. The files are not touched. It reads all bytes
-    once, because the manifest keeps a CRC32C of each file. Of the records it checks only the
-    headers; `verify` checks them whole.
+    once, because the manifest keeps a CRC32C of each file. It checks only the headers of records;
+    `verify` checks them whole.
 
     For each compressed file it writes an index beside the file: for ``folder/a.gz`` that is
     ``folder/_a.gz.checkpoints``. With it inflating can begin about every MiB. It takes up to

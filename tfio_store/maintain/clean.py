@@ -71,7 +71,7 @@ def clean(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
 ) -> Leftovers:
-    """Remove what dead writers of a dataset left.
+    """Remove leftovers of a dataset's dead writers.
 
     A writer keeps a claim, and renews it every few minutes while it writes. If you clean up behind
     a writer that is alive after all, its commit fails, or is finished if it was decided. The
@@ -92,11 +92,12 @@ def clean(
     - with ``older_than=0``, uploads (not files) under any name that a shard of this dataset could
       have.
 
-    It never removes what a manifest in the folder names, nor files of others, even if they are
-    named as shards are. If a manifest of another dataset in the folder, or its list of shards, is
-    damaged or missing, it is unknown what it names. Then `clean` warns, and removes only uploads.
+    It never removes objects that a manifest in the folder names, nor files of other programs, even
+    if they have names like shards. If a manifest of another dataset in the folder, or its list of
+    shards, is damaged or missing, its objects are unknown. Then `clean` warns, and removes only
+    uploads.
 
-    Where nothing was left it removes nothing, also where no dataset of this name was written yet.
+    Without leftovers it removes nothing, even if no dataset of this name was written yet.
 
     Args:
         url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`; or a file that
@@ -118,9 +119,10 @@ def clean(
     Raises:
         IsADirectoryError: Nothing is there of a dataset of this name, and there is a folder of this
             name with datasets in it. The error names them; clean each by its own name.
-        ManifestError: The dataset's manifest or its list of shards is damaged or missing, so nobody
-            knows what it names.
-        UncertainCommitError: A commit was to be finished, and the store does not say whether it is.
+        ManifestError: The dataset's manifest or its list of shards is damaged or missing, so its
+            objects are unknown.
+        UncertainCommitError: `clean` tried to finish a commit, and the store does not say whether
+            it is there.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")

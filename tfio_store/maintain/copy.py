@@ -58,10 +58,10 @@ def copy(
 ) -> DatasetManifest:
     """Copy all records of a source to a new dataset, in their order or in a random one.
 
-    Every checksum is checked. Damage is an error, and then nothing is there; `salvage` copies what
-    is sound. The schema and the metadata of the source's manifest are kept. Of several sources, the
-    schema is one of all, if there is one, and metadata are kept if they are the same in all. What
-    is appended may lack features of the dataset, and bring others; see `ShardedWriter`.
+    Every checksum is checked. Damage is an error, and then there is no target; `salvage` copies the
+    sound records. The schema and the metadata of the source's manifest are kept. Several sources
+    get one schema of all, if there is one, and their metadata are kept if they are the same in all.
+    Appended records may lack features of the dataset, and bring others; see `ShardedWriter`.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -158,7 +158,7 @@ def salvage(
     """Copy every sound record of a source, in order, to a new dataset.
 
     The new manifest keeps how many records were lost, and of which files. `info`, `verify` and
-    `diff` tell of them ever after.
+    `diff` show them from then on.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.

@@ -78,8 +78,8 @@ def diff(
     Args:
         source (str | PathLike | list): See `RecordReader`.
         other (str | PathLike | list): The same.
-        ordered (bool): Whether records are compared place by place. Default True. False compares
-            them as heaps.
+        ordered (bool): Whether records are compared place by place. Default True. False ignores
+            their order.
         storage_options (dict | None): The first source's. See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
         other_storage (Storage | None): How the other's storage is reached. Default None: as the

@@ -119,8 +119,8 @@ def info(
         storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
-        DatasetInfo: Its files, and what the manifest says. `count` counts records that no manifest
-        tells.
+        DatasetInfo: Its files, and the facts in the manifest. Without a manifest, `count` counts
+        records.
 
     Raises:
         OSError: The storage fails.

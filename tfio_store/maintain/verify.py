@@ -81,13 +81,13 @@ def verify(
     """Read all of a source, check every checksum, and report.
 
     If there is a manifest, it also checks each object's size and CRC32C, and the number of records.
-    Damage is reported, not raised. What an earlier `salvage` has lost is reported as ``lost``: it
-    is no damage of what is there, and ``ok`` does not count it.
+    Damage is reported, not raised. Records that an earlier `salvage` has lost are reported as
+    ``lost``: they are no damage of these files, and ``ok`` does not count them.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        quick (bool): Only compare sizes, and checksums that the store has by itself, with those
-            in the manifest. No file is read. Default False.
+        quick (bool): Only compare sizes, and checksums that the store reports, with those in the
+            manifest. No file is read. Default False.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.

@@ -42,7 +42,7 @@ class RecordReader(Iterated):
             the regions in `skipped` and gives one `DataLossWarning` for each file; a file in which
             nothing can be read is an error. A function is called with each `SkippedRegion`, without
             a warning.
-        storage_options (dict | None): What the storage's fsspec class takes, as in the example.
+        storage_options (dict | None): Options of the storage's fsspec class, as in the example.
             Default None: fsspec finds the credentials, for example in the environment.
         storage (Storage | None): How storage is reached, instead of ``storage_options``: with
             which options, how patiently, by what, and with which cache. Default None.

@@ -481,16 +481,15 @@ class Iterated:
         return Batches(self._traversal, lambda: self._records.take_rest())
 
     def metrics(self) -> dict[str, float]:
-        """What was read so far, and what it took: counted all the time, at next to no cost.
+        """What the reader has read so far, and how long it took. Counting costs almost nothing.
 
-        Seconds of work are those of all threads together. Of a mixture, all sources are counted
-        together.
+        Seconds of work are the sum of all threads. A mixture counts all its sources together.
 
         Returns:
-            dict: ``bytes`` that were read, as they are stored. ``requests`` for them. ``records``
-            in the batches that were taken up. ``skipped`` damaged regions. ``waited_s``: seconds
-            that the caller waited for bytes and records. ``read_s``, ``inflate_s`` and ``scan_s``:
-            seconds that threads read local files, decompressed, and found and checked records.
+            dict: ``bytes``: stored bytes read. ``requests`` for them. ``records`` in the batches
+            handed out. ``skipped`` damaged regions. ``waited_s``: seconds that the caller waited
+            for bytes and records. ``read_s``, ``inflate_s`` and ``scan_s``: seconds that threads
+            spent on reading local files, on decompressing, and on finding and checking records.
             ``held_bytes``: bytes of the ``memory_budget`` that are in use.
 
         Example:

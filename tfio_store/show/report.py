@@ -103,10 +103,10 @@ def report(
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """See what a dataset holds: images, texts, how values are spread, shards, damage, what is odd.
+    """See what a dataset holds: oddities, images, texts, distributions of values, shards, damage.
 
-    The source is cut into ``blocks`` equal parts, and one block of each is read by chance. What is
-    damaged is reported, and ends nothing. docs/report.md lists what counts as odd.
+    The source is cut into ``blocks`` equal parts, and one random block of each is read. Damage is
+    reported, and ends nothing. docs/report.md lists the findings.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.

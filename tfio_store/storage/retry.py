@@ -43,7 +43,7 @@ class Retry:
     """How to repeat requests after passing faults.
 
     These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
-    once. How long a job waits through an outage is one number, ``outage``. Before attempt n + 1 a
+    once. ``outage`` says how long a job waits through an outage. Before attempt n + 1 a
     request waits a random time of up to ``min(max_delay, base_delay * 2**(n - 1))`` seconds ("full
     jitter": it spreads clients that a store has turned away together), and up to four times that
     where the store answers that it is asked too often (503 SlowDown). The logger ``tfio_store``

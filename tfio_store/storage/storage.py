@@ -22,21 +22,21 @@ _BUCKET = re.compile("(?:s3a?|gcs|gs)://([^/]+)/")
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Storage:
-    """How storage is reached: with which options, how patiently, by what, and with which cache.
+    """How storage is reached: options, retries, backend and cache.
 
-    Make it once, and pass it as ``storage=``. Where there are only options to give,
-    ``storage_options=`` is the short form. It never changes, and it pickles with its credentials.
-    Its ``repr`` shows the names of options, and no values.
+    Make it once, and pass it as ``storage=``. If you have only options, ``storage_options=`` is the
+    short form. It never changes, and it pickles with its credentials. Its ``repr`` shows the names
+    of options, but no values.
 
     Args:
-        options (dict | None): What the storage's fsspec class takes, as in the example. Default
+        options (dict | None): Options of the storage's fsspec class, as in the example. Default
             None: fsspec finds the credentials, for example in the environment.
         retry (Retry | None): How long, and how patiently, requests are repeated after passing
             faults of the storage. Default None: ``Retry()``.
-        backend (str): What reads S3, GCS and Azure. "auto" (default): obstore where it is installed
-            and can honour the options, and else fsspec. "obstore": the same, with an error if it is
-            not installed, and a warning in the log for each bucket that fsspec reads. "fsspec":
-            never obstore. Whatever it is, fsspec writes.
+        backend (str): The client that reads S3, GCS and Azure. "auto" (default): obstore if it is
+            installed and can honour the options, otherwise fsspec. "obstore": the same, with an
+            error if it is not installed, and a warning in the log for each bucket that fsspec
+            reads. "fsspec": never obstore. fsspec always writes.
         cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what readers
             fetch from distant stores, for later epochs and for other processes; see `LocalCache`.
             Default None.

@@ -214,7 +214,7 @@ def arrow_dataset(
     memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Any:
-    """Give a dataset of Examples to engines that scan pyarrow's. Needs pyarrow.
+    """Open a dataset of Examples for engines that scan pyarrow datasets. Needs pyarrow.
 
     DuckDB, Polars and others ask it for the columns and the rows of a query. Only these columns are
     decoded, and rows that a filter drops go no further. Each scan reads the dataset anew, as a
@@ -224,7 +224,7 @@ def arrow_dataset(
         source (str | PathLike | list): See `RecordReader`.
         schema (Schema | dict | str | None): See `read_table`. Default None: what the manifest says.
             Without a manifest, what all records show: they are read here, once.
-        columns (list[str] | None): The columns that there shall be. Default None: all of them.
+        columns (list[str] | None): The columns of the result. Default None: all of them.
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes in flight while a scan reads. Default 256 MiB.

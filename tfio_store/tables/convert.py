@@ -89,25 +89,26 @@ def convert(
     target_storage: Storage | None = None,
     on_progress: OnProgress | None = None,
 ) -> Conversion:
-    """Make a TFRecord dataset of files of another format, or such a file of a dataset.
+    """Convert files of another format to a TFRecord dataset, or a dataset to such a file.
 
     The files are tables (Parquet, CSV, JSON lines, Arrow IPC), WebDataset's tar files, NumPy's
-    arrays, or images in folders that are named for their classes. The last two are read only.
+    arrays, or images in folders that have the names of their classes. Arrays and images are never
+    the target.
 
-    Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
-    Parquet and Arrow IPC, nulls and lists included, and float64 with ``exact``. The names' ends
-    tell the formats. Tables need pyarrow, but for JSON lines as the target.
+    Rows are read and written in pieces, in their order. All Arrow values come back exactly from
+    Parquet and Arrow IPC, with nulls and lists, and float64 with ``exact``. The end of a name
+    decides the format. Tables need pyarrow, except for JSON lines as the target.
 
-    CSV and JSON lines may be packed by gzip. As a target a file is, if its name ends in ".gz". Both
-    are read twice: all values of a column decide its type. Dates, numbers with
-    leading zeros, integers of more than 64 bits, and numbers of more digits than a float holds stay
-    texts in CSV, and so does 12e3: an exponent needs a sign or a point. What a type would change is
-    an error, and so are two columns of one name, or CSV files of other columns. A field that a line
-    of JSON lacks is a null, and so is an empty line of a CSV file with one column. By ``schema``,
-    the values of a dataset come back from the lines that it was made to: times and durations are
-    ISO 8601 texts, in UTC with a Z where the column had a zone, and bytes that are not UTF-8 are
-    ``{"base64": ...}``. Among numbers, "NaN", "Infinity" and "-Infinity" are numbers; a column that
-    holds no others is not written as lines.
+    gzip may pack CSV and JSON lines; a target is packed if its name ends in ".gz". Both are read
+    twice: all values of a column decide its type. In CSV these stay texts: dates, numbers with
+    leading zeros, integers of more than 64 bits, numbers of more digits than a float holds, and
+    12e3 (an exponent needs a sign or a point). A value that a type would change is an error, and so
+    are two columns of one name, or CSV files with different columns. A field that a line of JSON
+    lacks is a null, and so is an empty line of a CSV file with one column. With ``schema``, lines
+    made from a dataset become its values again: times and durations are ISO 8601 texts, in UTC with
+    a Z if the column had a zone, and bytes that are not UTF-8 are ``{"base64": ...}``. Among
+    numbers, "NaN", "Infinity" and "-Infinity" are numbers; a column that holds no others is not
+    written as lines.
 
     The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
     "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.
@@ -121,14 +122,14 @@ def convert(
         target (str | PathLike | BinaryIO): A dataset's folder and name, or a file. An open binary
             file needs ``target_format``, and is not closed.
         source_format (str | None): "tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset",
-            "images" or "numpy". Default None: what the source's name ends in; "images" has to be
-            told.
+            "images" or "numpy". Default None: the end of the source's name decides; "images" must
+            be passed.
         target_format (str | None): The same for the target, but for "images" and "numpy". Default
             None.
         columns (list[str] | None): The columns to convert. Default None: all.
         schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
-        delimiter (str | None): What parts the fields of a line of CSV: one character. Default None:
-            a tab for names that end in ".tsv", and a comma for all others.
+        delimiter (str | None): The CSV delimiter, one character. Default None: a tab for names that
+            end in ".tsv", and a comma for all others.
         exact (bool): See `write_table`. For TFRecord targets. Default False.
         flatten (bool): See `write_table`. For TFRecord targets. Default False.
         num_shards (int | None): See `write_table`. For TFRecord targets. Default None.

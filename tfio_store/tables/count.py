@@ -40,7 +40,7 @@ def count(
 ) -> int:
     """Count the records of a source.
 
-    A manifest or an index has it at once. For raw files without one the headers are read, and
+    A manifest or an index has the number. Without them, the headers of raw files are read, and
     compressed streams are decompressed. The CRCs of records' data are not checked; `verify` does.
 
     Args:

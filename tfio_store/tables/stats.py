@@ -285,9 +285,9 @@ def stats(
 ) -> DatasetStats:
     """Measure each feature: how many records have it, its range, quantiles and distinct values.
 
-    Larger sources are sampled: blocks are read by chance, the same ones each time. Where there are
-    millions of values, quantiles are those of a part of them by chance. Of the features, the first
-    10,000 that come are measured; a warning says so where there are more.
+    Larger sources are sampled: random blocks are read, the same ones each time. If there are
+    millions of values, quantiles are those of a random part of them. Only the first 10,000 features
+    are measured; a warning says so if there are more.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--shards", is_flag=True, help="List the files too.")
 @common
 def info(session: Session, urls: Source, shards: bool) -> None:
-    """Print on one screen what a source is: records, bytes, files, compression, schema."""
+    """Print a source's records, bytes, files, compression and schema on one screen."""
     from tfio_store.maintain.info import info as read_info
 
     found = read_info(urls, storage=session.storage)
@@ -108,8 +108,8 @@ def _row(shard: ShardFacts) -> tuple[str, ...]:
 def count(session: Session, urls: Source, per_shard: bool, **limits: Any) -> None:
     """Print the number of records.
 
-    A manifest or an index has it at once. Otherwise the headers of raw files are read, and
-    compressed files are decompressed.
+    A manifest or an index holds it. Without them, the command reads the headers of raw files, and
+    decompresses compressed files.
     """
     from tfio_store.tables.count import count as count_records, count_shards
 
@@ -135,21 +135,23 @@ def count(session: Session, urls: Source, per_shard: bool, **limits: Any) -> Non
     type=click.Choice(["table", "json", "tf"]),
     default="table",
     show_default=True,
-    help="tf is Python for tf.io.parse_example.",
+    help="tf prints Python for tf.io.parse_example.",
 )
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Records to look at: all that is known without a manifest.",
+    help="How many records to look at.",
 )
 @click.option("--full", is_flag=True, help="Look at all records.")
 @max_record_bytes
 @common
 def schema(session: Session, url: str, form: str, sample: int, full: bool, **limits: Any) -> None:
-    """Print the features: of the manifest, or else of some records; and how many of the first
-    records have each."""
+    """Print the features, and how many of the first records have each.
+
+    The manifest names the features. Without a manifest, they are inferred from these records.
+    """
     from tfio_store.tables.infer import infer_schema
     from tfio_store.tables.stats import presence
     from tfio_store.tables.texts import spec_text
@@ -199,7 +201,7 @@ def stats(session: Session, urls: Source, sample: int, full: bool, **limits: Any
     """Print for each feature how many records have it, its range, quantiles, and what it looks
     like.
 
-    Byte strings are measured by their lengths. Larger sources are sampled, always in the same way.
+    For byte strings, the numbers are lengths. Large sources are sampled, always in the same way.
     """
     import dataclasses
 
@@ -260,15 +262,15 @@ _STDOUT = "-"
     "--output",
     "target",
     metavar="URL",
-    help="Where to, on any storage; - prints the page. Otherwise NAME-report.html in this folder. "
-    "(So -o is not --storage-options here.)",
+    help="The page's file, on any storage; - prints the page. Default: NAME-report.html in this "
+    "folder. (Here -o is not --storage-options.)",
 )
 @click.option(
     "--blocks",
     type=click.IntRange(min=1),
     default=256,
     show_default=True,
-    help="How many blocks to look at, by chance, each of about 1 MiB.",
+    help="How many random blocks to look at, each of about 1 MiB.",
 )
 @click.option("--full", is_flag=True, help="Look at everything.")
 @click.option(
@@ -277,7 +279,7 @@ _STDOUT = "-"
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
-    help="End with 1 if something as bad or worse is found. Otherwise findings end with 0.",
+    help="End with 1 if a finding is as bad or worse. Without it findings end with 0.",
 )
 @options_of_another("--target-options", "the report")
 @max_record_bytes
@@ -290,12 +292,12 @@ def report(
     target_options: dict[str, Any] | None,
     **how: Any,
 ) -> int:
-    """Make one page of what a dataset looks like: images, texts, how values are spread, shards,
-    damage, and what is odd, first.
+    """Make one page that shows a dataset: oddities first, images, texts, distributions of values,
+    shards, damage.
 
-    A part is looked at: a block by chance of each of many equal parts. The page is one file below
-    10 MB, which fetches nothing. An older report is replaced, and nothing else. With --json the
-    facts are printed, without images and sounds, and a page is written only if --output names it.
+    The command looks at one random block of each of many equal parts. The page is one file below
+    10 MB, which fetches nothing. It replaces an older report, but no other file. --json prints the
+    facts, without images and sounds, and writes a page only if --output names it.
     """
     from tfio_store.show.report import report as make_report
 

@@ -28,7 +28,7 @@ _MAX_SHARD_BYTES = click.option(
     "--max-shard-bytes",
     callback=size,
     metavar="SIZE",
-    help="Files of at most this, such as 64MiB. 256MiB, if --num-shards is not set either.",
+    help="Largest size of a file, such as 64MiB. Default: 256MiB, without --num-shards.",
 )
 
 
@@ -40,12 +40,12 @@ _MAX_SHARD_BYTES = click.option(
 )
 @sources
 @click.argument("target")
-@click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
+@click.option("--num-shards", type=click.IntRange(min=1), help="Number of files.")
 @_MAX_SHARD_BYTES
 @click.option(
     "--shuffle-seed",
     type=int,
-    help="In a random order, the same for the same seed.",
+    help="Copy in a random order, the same for the same seed.",
 )
 @max_record_bytes
 @into_target
@@ -53,8 +53,8 @@ _MAX_SHARD_BYTES = click.option(
 def copy(session: Session, sources: Source, target: str, **how: Any) -> None:
     """Copy SOURCE... to one new dataset: merged, resharded, recompressed, shuffled.
 
-    The order of the records stays, unless --shuffle-seed is given. Damage ends it, and then there
-    is no target; salvage copies what is sound.
+    The order of the records stays, unless --shuffle-seed is given. Damage ends the command, and
+    then there is no target; salvage copies the sound records.
     """
     from tfio_store.maintain.copy import copy as copy_source
     from tfio_store.storage.redaction import redacted
@@ -78,7 +78,7 @@ def copy(session: Session, sources: Source, target: str, **how: Any) -> None:
 @click.command(epilog=examples("diff train s3://bucket/train", "diff --unordered train more/train"))
 @click.argument("source")
 @click.argument("other")
-@click.option("--unordered", is_flag=True, help="Another order is no difference.")
+@click.option("--unordered", is_flag=True, help="Ignore the order of records.")
 @options_of_another("--other-options", "OTHER", "SOURCE")
 @common
 def diff(
@@ -134,30 +134,32 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
     "--from",
     "source_format",
     type=click.Choice([*WRITTEN, "images", "numpy"]),
-    help="What SOURCE is, if its name does not say so. Images need it.",
+    help="The format of SOURCE, if its name does not say it. Images need it.",
 )
 @click.option(
     "--to",
     "target_format",
     type=click.Choice(WRITTEN),
-    help="What TARGET is, if its name does not.",
+    help="The format of TARGET, if its name does not say it.",
 )
-@click.option("-c", "--columns", help="Columns to convert, with commas between.")
+@click.option("-c", "--columns", help="Columns to convert, separated by commas.")
 @click.option(
     "--schema",
     callback=features,
     metavar="JSON|@FILE",
-    help='How columns are written, such as {"price": "float32"}; or what schema --json prints.',
+    help='Types of columns, such as {"price": "float32"}, or the output of schema --json.',
 )
 @click.option(
     "--delimiter",
     callback=character,
     metavar="CHARACTER",
-    help="What parts the fields of CSV: a comma, or a tab in .tsv, if not set. A tab is also \\t.",
+    help="The CSV delimiter; \\t is a tab. Default: a comma, or a tab in .tsv.",
 )
-@click.option("--exact", is_flag=True, help="Keep float64 and the like as raw memory.")
+@click.option(
+    "--exact", is_flag=True, help="Keep float64, uint64 and complex exactly, as raw memory."
+)
 @click.option("--flatten", is_flag=True, help="Make a column of each field of a struct.")
-@click.option("--num-shards", type=click.IntRange(min=1), help="So many files, in turn.")
+@click.option("--num-shards", type=click.IntRange(min=1), help="Number of files, filled in turn.")
 @_MAX_SHARD_BYTES
 @into_target
 @common
@@ -169,14 +171,14 @@ def convert(
     target_compression: str | None,
     **how: Any,
 ) -> None:
-    """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, of a WebDataset, a folder
-    of images or NumPy's arrays; or a table's file or a WebDataset of a dataset.
+    """Convert Parquet, CSV, JSON lines or Arrow files, a WebDataset, a folder of images or NumPy's
+    arrays to a TFRecord dataset. Or convert a dataset to a file of a table or to a WebDataset.
 
     The ends of the names decide the formats: .parquet, .csv, .tsv, .jsonl, .arrow, .tar, .npy,
-    .npz; all else is TFRecord. Files of CSV and JSON lines may be packed by gzip, as .csv.gz.
+    .npz; all else is TFRecord. gzip may pack files of CSV and JSON lines, as .csv.gz.
 
-    As TARGET - is standard output, and messages go to stderr. As SOURCE it is standard input, which
-    is kept in a temporary file while it is converted. --to and --from then say what it is.
+    The TARGET - is standard output, and messages go to stderr. The SOURCE - is standard input, kept
+    in a temporary file during the conversion. Then --to and --from name the format.
     """
     from tfio_store.tables.convert import convert as convert_source
 

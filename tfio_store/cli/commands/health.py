@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def verify(session: Session, urls: Source, quick: bool, **limits: Any) -> int:
     """Check every checksum, and list each damaged region.
 
-    Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
+    Exit code 1 if there is damage, and 5 if the source does not hold TFRecords.
     """
     from tfio_store.maintain.verify import verify as verify_source
 
@@ -64,10 +64,10 @@ def _is_something_else(report: VerifyReport) -> bool:
 )
 @sources
 @click.argument("target")
-@click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
 @click.option(
-    "--allow-missing", is_flag=True, help="Go on without the records of files that are not there."
+    "--num-shards", type=click.IntRange(min=1), help="Default: as many as the source has."
 )
+@click.option("--allow-missing", is_flag=True, help="Go on without missing files.")
 @max_record_bytes
 @into_target
 @common
@@ -80,9 +80,9 @@ def salvage(
 ) -> int:
     """Copy every sound record of SOURCE... to a new dataset, and list what is lost.
 
-    The exit code is 1 if something was lost. If there is no sound record, nothing is written. The
-    exit code is 1 then too, or 5 if the source holds something else than TFRecords. If a file is
-    missing, nothing is written, unless --allow-missing is given.
+    The exit code is 1 if something was lost. If there is no sound record, nothing is written, and
+    the exit code is 1, or 5 if the source does not hold TFRecords. If a file is missing, nothing is
+    written, unless --allow-missing is given.
     """
     from tfio_store.maintain.copy import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
@@ -105,7 +105,9 @@ def salvage(
 
 @click.command(epilog=examples("index old/a.tfrecord --as old/train", "index old/b.tfrecord.gz"))
 @urls
-@click.option("--as", "save_as", metavar="URL", help="The dataset's name, in the files' folder.")
+@click.option(
+    "--as", "save_as", metavar="URL", help="The dataset's name, in the folder of the files."
+)
 @click.option("--idx", is_flag=True, help="Write a text index beside each file, as DALI reads it.")
 @click.option(
     "--index-dir",
@@ -120,10 +122,10 @@ def index(
     idx: bool,
     index_dir: str | None,
 ) -> None:
-    """Index files that were written elsewhere. The files stay as they are.
+    """Index files that other programs wrote. The files stay as they are.
 
-    GZIP and ZLIB files get an index each. From then on they are read by many threads, and any
-    record by its number. Raw files become a dataset (--as), or get text indexes (--idx).
+    Each GZIP or ZLIB file gets an index. Then many threads can read it, and any record can be read
+    by its number. Raw files become a dataset (--as), or get text indexes (--idx).
     """
     from tfio_store.dataset.source import open as open_source
     from tfio_store.maintain.build_index import build_index, write_idx_files
@@ -163,21 +165,22 @@ def index(
 
 @click.command(epilog=examples("clean s3://bucket/train", "clean train --yes --older-than 2h"))
 @click.argument("url")
-@click.option("--yes", is_flag=True, help="Remove what is found. Without it nothing is removed.")
+@click.option("--yes", is_flag=True, help="Remove the leftovers. Without it nothing is removed.")
 @click.option(
     "--older-than",
     callback=duration,
     default="1d",
     show_default=True,
     metavar="TIME",
-    help="A writer that gave a sign of life since then is at work. A TIME is such as 30s, 15m, 2h "
-    "or 1d; 0 if no writer is at work.",
+    help="Leave writers alone that gave a sign of life within this time. Times: 30s, 15m, 2h, 1d; "
+    "0 if no writer is at work.",
 )
 @common
 def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
-    """Find what dead writers of a dataset left behind, and with --yes remove it.
+    """Find leftovers of a dataset's dead writers, and with --yes remove them.
 
-    Exit code 3 if nothing was left and nothing has this name, or if it is a folder with datasets.
+    Exit code 3 if there are no leftovers and nothing has this name, or if it is a folder with
+    datasets.
     """
     from tfio_store.maintain.clean import check_there, clean as clean_dataset
 

@@ -12,9 +12,11 @@ from tfio_store.cli.options import Session, common, examples
 @click.argument("url", required=False)
 @common
 def doctor(session: Session, url: str | None) -> int:
-    """Print versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c. With
-    URL, also whether its store can be reached, has anything there, and decides conditional
-    writes, and what reads from it."""
+    """Print versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c.
+
+    With URL, also print whether its store can be reached, has anything there, and decides
+    conditional writes, and which client reads from it.
+    """
     import dataclasses
 
     from tfio_store.maintain.doctor import diagnose
@@ -48,7 +50,7 @@ def doctor(session: Session, url: str | None) -> int:
 @click.command(epilog=examples("completion bash", "completion fish"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands and options.
+    """Print the script that makes SHELL complete commands and options.
 
     For bash, put this into ~/.bashrc: eval "$(tfio-store completion bash)"
     """

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 def shown(function: Callable[..., Any], how: str = "short") -> Callable[..., Any]:
     """Gives a command the options that say how records are shown, byte strings ``how``."""
     options = (
-        click.option("-c", "--columns", help="Features to show, with commas between."),
-        click.option("--raw", is_flag=True, help="Print the records' bytes, and nothing between."),
+        click.option("-c", "--columns", help="Features to show, separated by commas."),
+        click.option("--raw", is_flag=True, help="Print the records' bytes, without separators."),
         click.option(
             "--bytes",
             "how",
             type=click.Choice(["short", "utf8", "base64", "size"]),
             default=how,
             show_default=True,
-            help="How JSON shows byte strings. short and utf8 show UTF-8 as text; other bytes are "
-            '{"bytes": 1740} by short, and {"base64": "..."} by utf8. base64 encodes all, size '
-            "counts all. A terminal shows 200 characters at most, and an image as "
+            help="How JSON shows byte strings. short and utf8 show UTF-8 as text. Other bytes are "
+            'shown by short as {"bytes": 1740}, and by utf8 as {"base64": "..."}. base64 encodes '
+            "all, size counts all. A terminal shows at most 200 characters, and an image as "
             "<JPEG 96x96, 1.7 KiB>.",
         ),
         max_record_bytes,
@@ -66,7 +66,7 @@ url = click.argument("url")
 def head(session: Session, url: str, count: int, **how: Any) -> None:
     """Print the first records: a table on a terminal, JSON lines in a pipe.
 
-    As URL - is standard input, also to tail, sample and cat.
+    The URL - is standard input, also for tail, sample and cat.
     """
     _print(session, url, lambda source: source.first(count), **how)
 
@@ -84,11 +84,11 @@ def tail(session: Session, url: str, count: int, **how: Any) -> None:
 @url
 @number
 @click.option(
-    "--seed", type=int, help="The same seed gives the same records. Others each time, if not set."
+    "--seed", type=int, help="The same seed gives the same records. Default: new ones each time."
 )
 @shown
 def sample(session: Session, url: str, count: int, seed: int | None, **how: Any) -> None:
-    """Print some records by chance."""
+    """Print some random records."""
     _print(session, url, lambda source: source.sample(count, seed), **how)
 
 
@@ -96,7 +96,7 @@ def sample(session: Session, url: str, count: int, seed: int | None, **how: Any)
 @urls
 @whole
 def cat(session: Session, urls: Source, **how: Any) -> None:
-    """Print every record, as JSON lines. Nothing is left out, and convert reads them."""
+    """Print every record whole, as JSON lines. convert reads them."""
     _print(session, urls, lambda source: source.all(), lines=True, **how)
 
 

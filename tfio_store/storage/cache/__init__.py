@@ -18,8 +18,8 @@ class LocalCache:
     """A folder on a local disk that keeps what readers fetch from a distant store.
 
     It keeps ranges of objects as they are stored, so compressed shards stay compressed. Each is
-    kept for one version of its object: who reads a replaced object fetches the new one. It is
-    checked by CRC32C whenever it is used, and what is damaged is fetched again. Any number of
+    kept for one version of its object: a reader of a replaced object fetches the new one. It is
+    checked by CRC32C at each use, and a damaged range is fetched again. Any number of
     processes may share a folder, and any of them may be killed. When there is no room for more, the
     ranges unused for longest go. If the disk is full, nothing more is kept, with one warning, and
     reading goes on. The folder is made for its owner alone, and holds data, but no names of objects

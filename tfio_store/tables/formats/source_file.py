@@ -66,7 +66,7 @@ def check_delimiter(delimiter: str | None, *formats: str) -> None:
 
 
 def usual_delimiter(name: str) -> str:
-    """What parts the fields in a file of CSV, if nobody says it."""
+    """The delimiter of a CSV file, unless the caller names one."""
     return "\t" if _plain(name).endswith((".tsv", ".tsv.gz")) else ","
 
 
