@@ -18,7 +18,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.indexes import put_dataset
-from tests.support.long import first
+from tests.support.long import first, long_on_pure
 from tfio_store.dataset.source import open_dataset
 from tfio_store.errors import ReplacedError
 from tfio_store.storage import Storage
@@ -343,6 +343,7 @@ def test_a_shorter_compressed_shard_is_not_one_that_was_cut(
         assert regions.pop().path == str(ours)
 
 
+@long_on_pure
 @pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
 def test_each_flip_in_a_compressed_block_is_damage(tmp_path: Path, codec: str) -> None:
     """Also in a header, in the end of the data and in a checksum: never another generation."""

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tfio_store as tfs
 from tests.support.framed import framed
 from tests.support.indexes import put_dataset
+from tests.support.long import long_on_pure
 from tfio_store.errors import ReplacedError
 from tfio_store.records.framing import masked_crc32c, read_records, walk_file
 
@@ -119,6 +120,7 @@ def test_a_record_that_was_given_out_is_its_holders_alone(path: str) -> None:
     assert hash(record) == hash(bytes(bytearray(record)))
 
 
+@long_on_pure
 @pytest.mark.parametrize("number", range(len(SIZES)))
 @pytest.mark.parametrize("where", ["header", "data", "footer"])
 def test_damage_is_named_as_elsewhere(

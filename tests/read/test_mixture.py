@@ -21,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 import tfio_store as tfs
 from tests.support.framed import framed
 from tests.support.layouts import LAYOUTS, Layout, laid_out
+from tests.support.long import long_on_pure
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.choices import Choices
 from tfio_store.read.mixed import MixedPosition
@@ -305,6 +306,7 @@ def test_weights_by_tokens_are_kept_at_each_record(tmp_path: Path, stop: str) ->
         assert (times - times.min() <= np.divide(longest, weights)).all()  # ahead by one at most
 
 
+@long_on_pure
 def test_a_mixture_by_tokens_resumes_at_every_record(tmp_path: Path) -> None:
     measured(tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tests.support.long import long_on_pure
 from tfio_store.records.compression import Compressor
 
 MIB = 1 << 20
@@ -45,6 +46,7 @@ def shuffled(path: Path, *, budget: int, window: int) -> tuple[int, int]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 
 
+@long_on_pure
 @needs_proc
 def test_empty_records_are_counted(tmp_path: Path) -> None:
     """A small ZSTD file of millions of empty records: payload bytes alone would be one window."""

@@ -15,7 +15,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tests.support.long import first as first_of
+from tests.support.long import first as first_of, long_on_pure
 
 
 def items(count: int, most: int, seed: int) -> list[bytes]:
@@ -145,6 +145,7 @@ def test_a_shuffled_state_stands_where_a_window_begins(tmp_path: Path) -> None:
         reader.restore(reader.state() | {"position": 1})
 
 
+@long_on_pure
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_state_before_records_that_are_not_used_yet(tmp_path: Path, shuffled: bool) -> None:
     names = mixed(tmp_path)

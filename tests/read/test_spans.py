@@ -13,6 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tests.support.long import long_on_pure
 from tfio_store.errors import CorruptRecordError, DataLossError, ReplacedError
 from tfio_store.read import spans
 from tfio_store.records.framing import scan_file
@@ -67,6 +68,7 @@ def test_threads_change_nothing(tmp_path: Path, compression: str | None, threads
     assert sorted(reader.shard(0, 2)) + sorted(reader.shard(1, 2)) != []
 
 
+@long_on_pure
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("seed", range(30))
 def test_a_foreign_stream_is_cut_anywhere(tmp_path: Path, seed: int) -> None:

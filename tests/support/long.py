@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
+
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+def long_on_pure(test: Test) -> Test:
+    """Leave a test to the long run where the pure core works on it for a minute: it shows again
+    what the compiled core shows in a second."""
+    return pytest.mark.long(test) if os.environ.get("TFIO_STORE_CORE") == "pure" else test
 
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:

@@ -190,7 +190,7 @@ def test_hosts(url: str, count: int) -> None:
 # States
 
 
-@pytest.mark.parametrize("size", [None, 20])
+@pytest.mark.parametrize("size", first(1, [20, None]))
 @pytest.mark.parametrize("workers", first(2, [0, 3, 1]))
 @pytest.mark.parametrize("epochs", first(1, [2, 1]))
 def test_each_state_is_gone_on_from(url: str, size: int | None, workers: int, epochs: int) -> None:
@@ -241,7 +241,10 @@ def layout(url: str, hosts: int, workers: int, **options: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [((1, 2), (1, 3)), ((2, 0), (1, 0)), ((1, 0), (3, 0)), ((2, 2), (1, 3)), ((1, 5), (2, 0))],
+    first(
+        4,
+        [((1, 2), (1, 3)), ((2, 0), (1, 0)), ((1, 0), (3, 0)), ((2, 2), (1, 3)), ((1, 5), (2, 0))],
+    ),
 )
 @pytest.mark.parametrize("steps", [0, 1, 9])
 def test_other_hosts_and_workers_go_on(
