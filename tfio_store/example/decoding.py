@@ -51,7 +51,7 @@ def decode_fixed(spans: Any, placed: Mapping[str, tuple[int, Feature]]) -> dict[
     leaves the GIL to other threads. Nothing where one of them is unusual: each is then to be
     decoded by itself, which tells what is wrong. ``placed``: the first key in ``spans``."""
     some = {name: (at, feature) for name, (at, feature) in placed.items() if is_fixed(feature)}
-    if len(some) < 2:
+    if not some:
         return {}
     features = [feature for _, feature in some.values()]
     widths, kinds = [one.width for one in features], [KINDS[one.wire] for one in features]
