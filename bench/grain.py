@@ -18,7 +18,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +36,10 @@ BATCH = 32
 LOADERS = ("as MaxText", "ArrayRecord, shuffled", "source, shuffled", "stream, shuffled")
 
 
-@dataclass(frozen=True)
-class Work:
-    """One loader over one kind of records. ``endpoint``: of S3; "" for local files."""
-
-    loader: str
-    what: str
-    folder: str
-    endpoint: str = ""
-
+class Work(turns.Work):
     @property
     def name(self) -> str:
-        return f"{'S3' if self.endpoint else 'local'}, {self.what}, {self.loader}"
+        return f"{self.where}, {self.what}, {self.loader}"
 
 
 def parse(record: bytes) -> dict[str, Any]:

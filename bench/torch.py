@@ -38,13 +38,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Work:
-    """One loader over one kind of records. ``endpoint``: of S3; "" for local files."""
-
-    loader: str
-    what: str
-    folder: str
-    endpoint: str = ""
+class Work(turns.Work):
     shuffle: bool = False
     backend: str = "fsspec"
 
@@ -52,7 +46,7 @@ class Work:
     def name(self) -> str:
         backend = self.backend if self.endpoint and self.loader == "tfio_store" else ""
         how = [self.loader, backend, "shuffled" * self.shuffle]
-        return ", ".join(filter(None, ["S3" if self.endpoint else "local", *how]))
+        return ", ".join(filter(None, [self.where, *how]))
 
 
 # --- loaders ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,20 @@ from tests.servers.shaping_proxy import shaped
 COLUMNS = ["records/s", "times", "processor µs a record", "memory, MiB"]
 SHAPE: dict[str, float] = {"ttfb_ms": 30, "bandwidth": 80e6}
 """Of a bucket in the same region: the wait of each request, and bytes/s of a connection."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One loader over one kind of records. ``endpoint``: of S3; "" for local files."""
+
+    loader: str
+    what: str
+    folder: str
+    endpoint: str = ""
+
+    @property
+    def where(self) -> str:
+        return "S3" if self.endpoint else "local"
 
 
 def options(endpoint: str) -> dict[str, Any]:
