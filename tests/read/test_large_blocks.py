@@ -15,7 +15,7 @@ import tfio_store as tfs
 from tfio_store.storage.fsspec_store import MemoryStore
 
 MIB = 1 << 20
-SIZE, COUNT = 16 * MIB, 6
+SIZE, COUNT = 16 * MIB, 10
 
 PROGRAM = """
 import sys
@@ -40,7 +40,8 @@ print(count, resident("VmHWM:") - before)
 def test_records_larger_than_the_budget_come_one_at_a_time(
     tmp_path: Path, compression: str
 ) -> None:
-    """Stored, decompressed, and as the caller has it: three times. It was ten times."""
+    """Stored, decompressed, and as the caller has it: three times, or four where a codec joins
+    pieces; and as much again where a thread that is done has not yet let go. It was all at once."""
     half = random.Random(1).randbytes(SIZE // 2)
     options: dict[str, Any] = {"num_shards": 1, "compression": compression, "level": 1}
     with tfs.ShardedWriter(tmp_path / "train", **options) as writer:
@@ -50,7 +51,7 @@ def test_records_larger_than_the_budget_come_one_at_a_time(
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     count, nbytes = map(int, ended.stdout.split())
     assert count == COUNT
-    assert nbytes < 7 * SIZE  # with what is kept for reuse
+    assert nbytes < 9 * SIZE
 
 
 SIZES = {
