@@ -100,10 +100,13 @@ coverage: $(VENV)/.dev ## which lines of Python and C no suite reaches; fails be
 
 include scripts/c.mk
 
-test-c: test-core-c test-filesystem-c test-tensorflow-c ## the C code without Python, under ASan, UBSan and TSan
+test-c: test-core-c test-tasks-c test-filesystem-c test-tensorflow-c ## the C code without Python, under ASan, UBSan and TSan
 
 test-core-c: build/core-asan
 	ASAN_OPTIONS=allocator_may_return_null=1 $<
+
+test-tasks-c: build/tasks-asan build/tasks-tsan
+	@set -e; for program in $^; do echo $$program; TSAN_OPTIONS=die_after_fork=0 $$program; done
 
 test-filesystem-c: build/filesystem-asan build/filesystem-tsan
 	@set -e; for program in $^; do echo $$program; $$program; done

@@ -25,7 +25,7 @@ def sources(*patterns: str) -> list[str]:
 
 # What a source distribution must hold besides the C files.
 HEADERS = sources("**/*.h", "**/*.pyx", "**/*.pxd", "**/*.pxi")
-CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c")
+CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c", "tasks/*.c")
 INFLATE = sources("inflate/*.c")
 EXAMPLE = sources("example/example_*.c")
 DL = ["dl"] if sys.platform == "linux" else []
@@ -95,7 +95,9 @@ class BuildWithStartup(build_py):
 
 MODULES = cythonize(
     EXTENSIONS,
-    include_path=[f"ext/{room}" for room in ("crc32c", "inflate", "tfrecord", "memory", "example")],
+    include_path=[
+        f"ext/{room}" for room in ("crc32c", "inflate", "tfrecord", "memory", "tasks", "example")
+    ],
     compiler_directives={
         "language_level": 3,
         "boundscheck": False,

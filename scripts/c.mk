@@ -3,10 +3,11 @@ STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
 HEADERS := $(filter %.h,$(EXT_FILES)) $(wildcard tests/c*/*.h) tests/fuzz/oracle.h
 PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
-CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/*.c)
+CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/*.c ext/tasks/*.c)
 EXAMPLE_C := $(wildcard ext/example/example_*.c)
 RECORDS_C := ext/tensorflow/failure.c ext/tensorflow/ops/op_records.c $(CORE_C)
 
+tasks_C := tests/c_tasks/stress.c ext/tasks/tasks.c
 core_C := $(wildcard tests/c/*.c) ext/loader/pack.c $(CORE_C)
 filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/,failure.c gate.c) \
 	$(addprefix ext/tensorflow/filesystem/,cache.c reader.c)

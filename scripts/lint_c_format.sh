@@ -8,5 +8,5 @@ if [ -z "$tool" ] || ! "$tool" --version | grep -q "version $version\."; then
 	echo "no clang-format $version: the format of the C files is passed by"
 	exit 0
 fi
-find ext tests/c tests/c_filesystem tests/c_tensorflow tests/fuzz -name '[a-z]*.[ch]' -print0 |
+find ext tests/c tests/c_filesystem tests/c_tasks tests/c_tensorflow tests/fuzz -name '[a-z]*.[ch]' -print0 |
 	xargs -0 "$tool" "${@:---dry-run}" -Werror

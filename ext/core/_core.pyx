@@ -8,6 +8,7 @@ each. Work on 32 KiB or more is done without the GIL.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_New
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from crc32c cimport combine, crc32c_active, crc32c_extend, crc32c_mask
@@ -15,15 +16,16 @@ from inflate cimport (
     INFLATE_BAD, INFLATE_CUT, INFLATE_FULL, INFLATE_GZIP, INFLATE_MEMBER, INFLATE_MORE, INFLATE_MOST_HEADER,
     INFLATE_SPARE, INFLATE_WINDOW, INFLATE_ZLIB, inflate_begin, inflate_container, inflate_header, inflate_resume,
     inflate_run, inflate_status, inflater)
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
-from posix.unistd cimport close
 from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_take
+from tasks cimport task_begin, task_begins, task_is_done, task_leave, task_wait
 from tfrecord cimport (
     TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
-    tfrecord_find, tfrecord_open, tfrecord_opened, tfrecord_put, tfrecord_read_data, tfrecord_scan,
-    tfrecord_scan_file, tfrecord_span, tfrecord_walk, tfrecord_walk_file)
+    tfrecord_find, tfrecord_new_task, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_span,
+    tfrecord_task, tfrecord_walk, tfrecord_walk_file)
 
 cdef extern from "memory/bytes.h":
     uint32_t load32(const uint8_t *p)

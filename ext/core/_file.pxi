@@ -1,6 +1,7 @@
 # Records out of local files.
 
 cdef size_t LEAST_COUNTED = 4096
+cdef unsigned SIGNALS_EACH = 50000  # microseconds that Ctrl-C waits
 
 
 def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
@@ -36,55 +37,84 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
         index_array(index, index.lengths, <Py_ssize_t> count + 1))
 
 
-def scan_file(
-    path, start, stop, *, records=None, bint find=False, bint cached=False, bint verify=True,
-    max_record_bytes=DEFAULT_MAX_RECORD_BYTES, summed=0,
-):
-    """Bytes ``start:stop`` of a file, read and scanned without the GIL: a `Scan`; the file's inode, time of
-    change (ns) and size; the seconds that reading and scanning took. None where they can't be read, or
-    the file ends before them."""
-    cdef bytes name = os.fsencode(path)
-    cdef const char *chars = name
-    cdef size_t begin = <size_t> to_count(start, PY_SSIZE_T_MAX, "start"), done = 0, count = 0
-    cdef size_t size = <size_t> to_count(stop - start, PY_SSIZE_T_MAX, "stop - start")
-    cdef size_t most = size // TFRECORD_OVERHEAD + 1, room = first_room(<Py_ssize_t> size, most)
-    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
-    cdef tfrecord_opened file
-    cdef tfrecord_span span
-    cdef tfrecord_cursor cursor
-    cdef int error
-    cdef Buffer data = Buffer(size)
-    cdef _Index index
-    if records is not None:
-        room = <size_t> to_count(records, <long long> most, "records") + 1
-    index = new_index(room)
-    cursor.offset, cursor.sum = 0, to_crc(summed, "summed")
-    with nogil:
-        error = tfrecord_open(chars, &file)
-        if error == 0:
-            span = tfrecord_span(file.descriptor, begin, size, limit, verify, find, cached, 0, 0)
-            error = tfrecord_scan_file(&cursor, &span, data.data, &done, index.offsets, index.lengths, room)
-            if error != 0 or cursor.count < room:
-                close(file.descriptor)
-    if error != 0:
-        return None
-    count = cursor.count
-    if count == index.room:
-        try:
-            while error == 0 and count == index.room and records is None:
-                index = grow_index(index, count, min(most, 2 * count))
-                with nogil:
-                    error = tfrecord_scan_file(
-                        &cursor, &span, data.data, &done, index.offsets + count, index.lengths + count,
-                        index.room - count)
-                count += cursor.count
-        finally:
-            close(file.descriptor)
-    if error != 0:
-        return None
-    batch = new_batch(export(data, "data"), index, <Py_ssize_t> count)
-    found = tuple.__new__(Scan, (batch, cursor.offset, FAULTS[<int> cursor.fault], cursor.need, cursor.sum))
-    return found, (file.inode, file.changed, file.size), (1e-9 * span.read_ns, 1e-9 * span.scan_ns)
+@cython.final
+cdef class FileScan:
+    """Bytes ``start:stop`` of a file, to be read and scanned without the GIL, by this or another thread."""
+
+    cdef tfrecord_task *made
+    cdef size_t size
+
+    def __cinit__(
+        self, path, start, stop, *, records=None, bint find=False, bint cached=False, bint verify=True,
+        max_record_bytes=DEFAULT_MAX_RECORD_BYTES, summed=0,
+    ):
+        cdef bytes name = os.fsencode(path)
+        cdef size_t begin = <size_t> to_count(start, PY_SSIZE_T_MAX, "start")
+        cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
+        cdef tfrecord_span span
+        self.size = <size_t> to_count(stop - start, PY_SSIZE_T_MAX, "stop - start")
+        span = tfrecord_span(-1, begin, self.size, limit, verify, find, cached, 0, 0)
+        self.made = tfrecord_new_task(name, &span)
+        if self.made == NULL:
+            raise MemoryError("a task")
+        self.made.summed = to_crc(summed, "summed")
+        if records is None:  # the next range may have to be joined to a record that is cut
+            self.made.headroom = headroom_of(self.size)
+        else:
+            self.made.expected = <size_t> to_count(records, PY_SSIZE_T_MAX, "records")
+
+    def __dealloc__(self):
+        if self.made != NULL:
+            task_leave(&self.made.task)
+
+    def begin(self, threads):
+        """Hand it to one of at most so many threads of C. False where none can be started."""
+        return task_begin(&self.made.task, <size_t> to_count(threads, PY_SSIZE_T_MAX, "threads"))
+
+    def begins(self, double patience):
+        """Whether a thread works on it, or does so within so many seconds. Else it is left to `result`."""
+        cdef unsigned microseconds = <unsigned> (1e6 * patience)
+        cdef bint found
+        if task_is_done(&self.made.task):
+            return True
+        with nogil:
+            found = task_begins(&self.made.task, microseconds)
+        return found
+
+    def done(self):
+        """Whether `result` neither waits nor works."""
+        return task_is_done(&self.made.task)
+
+    def result(self):
+        """Wait for a thread, or do it here: a `Scan`; the file's inode, time of change (ns) and size; the
+        seconds that reading and scanning took. None where it can't be read, or ends before. Once only."""
+        cdef tfrecord_task *made = self.made
+        cdef bint ended = task_is_done(&made.task)
+        cdef Buffer data
+        cdef _Index index
+        if not ended:
+            with nogil:
+                if not task_begins(&made.task, 0):
+                    made.task.run(&made.task)
+                    ended = True
+        while not ended:
+            with nogil:
+                ended = task_wait(&made.task, SIGNALS_EACH)
+            PyErr_CheckSignals()
+        if made.error == ENOMEM:
+            raise MemoryError(f"{self.size} bytes of a file")
+        if made.error != 0 or made.memory == NULL:
+            return None
+        data = adopted(made.memory, made.capacity, <Py_ssize_t> made.headroom, <Py_ssize_t> self.size)
+        made.memory, made.capacity = NULL, 0
+        index = _Index.__new__(_Index)
+        index.offsets, index.capacity = made.offsets, made.index_capacity
+        index.room, index.lengths = made.room, made.offsets + made.room
+        made.offsets, made.index_capacity = NULL, 0
+        batch = new_batch(export(data, "data"), index, <Py_ssize_t> made.cursor.count)
+        scanned = (batch, made.cursor.offset, FAULTS[<int> made.cursor.fault], made.cursor.need, made.cursor.sum)
+        mark = made.file.inode, made.file.changed, made.file.size
+        return tuple.__new__(Scan, scanned), mark, (1e-9 * made.span.read_ns, 1e-9 * made.span.scan_ns)
 
 
 def read_records(

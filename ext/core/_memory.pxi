@@ -35,8 +35,7 @@ cdef class Buffer:
 
     def __cinit__(self, nbytes):
         self.size = to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
-        # Memory that is never touched costs nothing.
-        self.headroom = self.size // 2 if FEWEST_WITH_HEADROOM <= self.size <= PY_SSIZE_T_MAX // 2 else 0
+        self.headroom = <Py_ssize_t> headroom_of(<size_t> self.size)
         self.memory = <uint8_t *> pool_take(<size_t> (self.headroom + self.size), &self.capacity)
         if self.memory == NULL:
             raise MemoryError(f"a Buffer of {nbytes} bytes")
@@ -53,6 +52,20 @@ cdef class Buffer:
 
     def __reduce__(self):
         raise TypeError("a Buffer can't be pickled; pickle its bytes")
+
+
+cdef size_t headroom_of(size_t size) noexcept:
+    """Memory that is never touched costs nothing."""
+    return size // 2 if FEWEST_WITH_HEADROOM <= size <= <size_t> PY_SSIZE_T_MAX // 2 else 0
+
+
+cdef Buffer adopted(uint8_t *memory, size_t capacity, Py_ssize_t headroom, Py_ssize_t size):
+    """A Buffer of memory of the pool, which it gives back."""
+    cdef Buffer buffer = Buffer(0)
+    pool_give(buffer.memory, buffer.capacity)
+    buffer.memory, buffer.capacity, buffer.headroom, buffer.size = memory, capacity, headroom, size
+    buffer.data = memory + headroom
+    return buffer
 
 
 @cython.final

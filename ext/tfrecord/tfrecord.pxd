@@ -1,5 +1,6 @@
 # See tfrecord.h.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from tasks cimport task
 
 
 cdef extern from "<stdbool.h>":
@@ -50,7 +51,6 @@ cdef extern from "tfrecord/tfrecord_file.h" nogil:
         uint64_t inode
         uint64_t changed
         uint64_t size
-    int tfrecord_open(const char *path, tfrecord_opened *file)
     ctypedef struct tfrecord_span:
         int descriptor
         size_t offset
@@ -61,6 +61,21 @@ cdef extern from "tfrecord/tfrecord_file.h" nogil:
         c_bool cached
         uint64_t read_ns
         uint64_t scan_ns
-    int tfrecord_scan_file(
-        tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,
-        int64_t *offsets, int64_t *lengths, size_t capacity)
+
+
+cdef extern from "tfrecord/tfrecord_span.h" nogil:
+    ctypedef struct tfrecord_task:
+        task task
+        tfrecord_span span
+        size_t expected
+        size_t headroom
+        uint32_t summed
+        int error
+        tfrecord_opened file
+        tfrecord_cursor cursor
+        uint8_t *memory
+        size_t capacity
+        int64_t *offsets
+        size_t index_capacity
+        size_t room
+    tfrecord_task *tfrecord_new_task(const char *path, const tfrecord_span *span)

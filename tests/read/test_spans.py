@@ -16,7 +16,7 @@ from tests.support.framed import framed
 from tests.support.long import long_on_pure
 from tfio_store.errors import CorruptRecordError, DataLossError, ReplacedError
 from tfio_store.read import spans
-from tfio_store.records.framing import scan_file
+from tfio_store.records.framing import FileScan
 from tfio_store.storage import read_ahead
 from tfio_store.storage.cores import cores, workers
 from tfio_store.storage.local import LocalStore
@@ -234,16 +234,23 @@ def test_so_many_threads_work_at_a_time(
     url = ours(tmp_path, records_of(10), None)
     at_once, most, lock = 0, 0, threading.Lock()
 
-    def counted(*args: Any, **options: Any) -> Any:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        found = scan_file(*args, **options)
-        with lock:
-            at_once -= 1
-        return found
+    class InPython:
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._scan = FileScan(*args, **options)
 
-    monkeypatch.setattr(spans, "scan_file", counted)
+        def begin(self, threads: int) -> bool:
+            return False
+
+        def result(self) -> Any:
+            nonlocal at_once, most
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            found = self._scan.result()
+            with lock:
+                at_once -= 1
+            return found
+
+    monkeypatch.setattr(spans, "FileScan", InPython)
     list(tfs.RecordReader(url, threads=threads).batches())
     assert most <= max(threads, cores()) + 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tfio_store.read import spans
-from tfio_store.records.framing import scan_file
+from tfio_store.records.framing import FileScan
 from tfio_store.storage.local import LocalStore
 
 __all__ = ["Counted"]
@@ -46,15 +47,9 @@ class Counted:
                 self.ranges.append((start, stop))
             return found
 
-        def counted_scan(path: str, start: int, stop: int, **how: Any) -> Any:
-            found = scan_file(path, start, stop, **how)
-            if found is not None:
-                self.ranges.append((start, stop))
-            return found
-
         monkeypatch.setattr(LocalStore, "read_at_hand", all_counted)
         monkeypatch.setattr(LocalStore, "read_now", counted_now)
-        monkeypatch.setattr(spans, "scan_file", counted_scan)
+        monkeypatch.setattr(spans, "FileScan", partial(_CountedScan, self.ranges))
 
     @property
     def nbytes(self) -> int:
@@ -62,3 +57,16 @@ class Counted:
 
     def clear(self) -> None:
         self.ranges.clear()
+
+
+class _CountedScan:
+    def __init__(self, ranges: list[Any], path: str, start: int, stop: int, **how: Any) -> None:
+        self._ranges, self._range = ranges, (start, stop)
+        self._scan = FileScan(path, start, stop, **how)
+        self.begin, self.begins, self.done = self._scan.begin, self._scan.begins, self._scan.done
+
+    def result(self) -> Any:
+        found = self._scan.result()
+        if found is not None:
+            self._ranges.append(self._range)
+        return found

@@ -40,7 +40,7 @@ class Rounds:
         monkeypatch.setattr(place, "read", self._reading(place.read))
         if isinstance(store, LocalStore):  # a bucket has nothing at hand
             monkeypatch.setattr(place, "read_now", _read_far)
-            monkeypatch.setattr(spans, "scan_file", lambda *_, **__: None)
+            monkeypatch.setattr(spans, "FileScan", _NoScan)
         for name, value in (("in_flight", 16), ("most_in_flight", 64), ("lists_cheaply", True)):
             monkeypatch.setattr(place, name, value)
         for module in (folder, resolver):
@@ -94,6 +94,17 @@ def _read_far(
     store: Any, path: str, start: int, stop: int, version: Any, *, cached: bool = False
 ) -> Any:
     return None if cached else store.read(path, start, stop, etag=version).result()
+
+
+class _NoScan:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Nothing is at hand."""
+
+    def begin(self, threads: int) -> bool:
+        return False
+
+    def result(self) -> None:
+        return None
 
 
 def _parts(args: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:

@@ -24,7 +24,14 @@ from tfio_store.read.decode import Decoding, Located, decode_block, part_of, rec
 from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
-from tfio_store.records.framing import HEADER_BYTES, RecordBatch, Scan, find_record, scan, scan_file
+from tfio_store.records.framing import (
+    HEADER_BYTES,
+    FileScan,
+    RecordBatch,
+    Scan,
+    find_record,
+    scan,
+)
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Store
 from tfio_store.storage.cores import cores
@@ -76,12 +83,27 @@ class StreamPart:
     records: int | None = None
     summed: int = 0
 
-    def work(self, how: Decoding, fetch: Fetch[Any], read: Read, at_hand: bool) -> Worked | None:
+    def begin(self, how: Decoding, fetch: Fetch[Any]) -> FileScan:
+        """What C can do of the work."""
+        return _file_scan(fetch, how, self.records, self.summed, find=self._find)
+
+    def work(
+        self,
+        how: Decoding,
+        fetch: Fetch[Any],
+        read: Read,
+        at_hand: bool,
+        begun: FileScan | None = None,
+    ) -> Worked | None:
         """Scan the records, as far as they are found. What is unusual is left to the stream."""
-        took, search = Meter(), self.records is None and self.start > 0
-        held = self.records, self.summed
-        found = _scan(fetch, read, at_hand, how, *held, took, search=search)
+        took, held = Meter(), (self.records, self.summed)
+        found = _scan(fetch, read, at_hand, how, *held, took, find=self._find, begun=begun)
         return None if found is None else Worked(len(memoryview(found[0])), found, took)
+
+    @property
+    def _find(self) -> bool:
+        """Whether the first frame may lie anywhere."""
+        return self.records is None and self.start > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +125,24 @@ class BlockRun:
     blocks: tuple[Block, ...]
     seeds: Callable[[], BytesLike] | None = None
 
+    def begin(self, dataset: Dataset, how: Decoding, fetch: Fetch[Any]) -> FileScan | None:
+        """What C can do of the work, if anything."""
+        sums = self._sums(dataset)
+        return None if sums is None else _file_scan(fetch, how, self._held, sums[0])
+
     def work(
-        self, dataset: Dataset, how: Decoding, fetch: Fetch[Any], read: Read, at_hand: bool
+        self,
+        dataset: Dataset,
+        how: Decoding,
+        fetch: Fetch[Any],
+        read: Read,
+        at_hand: bool,
+        begun: FileScan | None = None,
     ) -> Worked | None:
         """Decode the blocks: a list of `DecodedBlock`. An error ends it, in place of its block."""
-        raw = dataset.shard(self.blocks[0].shard).compression is None
-        sums, took = self._sums() if raw else None, Meter()
+        sums, took = self._sums(dataset), Meter()
         if sums is not None:
-            held = sum(block.before + block.records + block.behind for block in self.blocks)
-            found = _scan(fetch, read, at_hand, how, held, sums[0], took)
+            found = _scan(fetch, read, at_hand, how, self._held, sums[0], took, begun=begun)
             data, scanned = found or (None, None)
             cut = None if scanned is None else self._cut(scanned, sums[1])
         else:
@@ -121,10 +152,17 @@ class BlockRun:
         made = cut or self._decoded(dataset, how, data, took)
         return Worked(len(memoryview(data)), made, took)
 
-    def _sums(self) -> tuple[int, int] | None:
-        """The sums before and behind the run, if it has no gaps."""
+    @property
+    def _held(self) -> int:
+        return sum(block.before + block.records + block.behind for block in self.blocks)
+
+    def _sums(self, dataset: Dataset) -> tuple[int, int] | None:
+        """The sums before and behind the run, if it can be scanned as one: it is raw, and has no
+        gaps."""
         first, last = self.blocks[0], self.blocks[-1]
         if first.sums is None or last.sums is None:
+            return None
+        if dataset.shard(first.shard).compression is not None:
             return None
         nbytes = sum(block.stop - block.start for block in self.blocks)
         return (first.sums[0], last.sums[1]) if nbytes == last.stop - first.start else None
@@ -172,6 +210,21 @@ class BlockRun:
         return seeds[max(start, 0) : max(stop, 0)]
 
 
+def _file_scan(
+    fetch: Fetch[Any], how: Decoding, records: int | None, summed: int, **options: bool
+) -> FileScan:
+    return FileScan(
+        fetch.path,
+        fetch.start,
+        fetch.stop,
+        records=records,
+        verify=how.verify,
+        max_record_bytes=how.max_record_bytes,
+        summed=summed,
+        **options,
+    )
+
+
 def _scan(
     fetch: Fetch[Any],
     read: Read,
@@ -181,22 +234,14 @@ def _scan(
     summed: int,
     took: Meter,
     *,
-    search: bool = False,
+    find: bool = False,
+    begun: FileScan | None = None,
 ) -> tuple[BytesLike, Scan | None] | None:
     """The bytes of a range, and the `Scan` of all of its records: None for other than ``records``,
-    and if they are not known, for none. ``search``: the first frame may lie anywhere."""
+    and if they are not known, for none. ``find``: the first frame may lie anywhere."""
     if isinstance(fetch.store, LocalStore):
-        found = scan_file(
-            fetch.path,
-            fetch.start,
-            fetch.stop,
-            records=records,
-            find=search,
-            cached=at_hand,
-            verify=how.verify,
-            max_record_bytes=how.max_record_bytes,
-            summed=summed,
-        )
+        file = begun or _file_scan(fetch, how, records, summed, find=find, cached=at_hand)
+        found = file.result()
         if found is None and at_hand:
             return None
         if found is not None:
@@ -209,15 +254,15 @@ def _scan(
     data = _timed(read, took)
     if data is None:
         return None
-    begun = perf_counter()
+    started = perf_counter()
     begin, limit = 0, how.max_record_bytes
-    if search:
+    if find:
         head = memoryview(data)[:_SEARCHED]
         begin, good, _ = find_record(head, max_record_bytes=limit)
         if not good and len(head) - begin < HEADER_BYTES:
             return data, None
     scanned = scan(data, start=begin, verify=how.verify, max_record_bytes=limit, summed=summed)
-    took.scan += perf_counter() - begun
+    took.scan += perf_counter() - started
     return data, scanned if _is_all(scanned, records) else None
 
 
@@ -326,7 +371,8 @@ class Spans:
             ends = begin == start, end == stop
             part = StreamPart(position, index, begin, end, *ends, wanted, *_held(table, begin, end))
             work = partial(part.work, self._how) if scanned else None
-            yield Fetch(store, path, begin, ask, part, ask - begin, shard.version, work)
+            begun = partial(part.begin, self._how) if scanned else None
+            yield Fetch(store, path, begin, ask, part, ask - begin, shard.version, work, begun)
             if missing:
                 return
 
@@ -379,8 +425,9 @@ class Spans:
         if self._dataset.shard(shard).compression is None:
             raw = 0  # the records are the very bytes that were fetched
         work = partial(part.work, self._dataset, self._how)
+        begun = partial(part.begin, self._dataset, self._how)
         version = self._dataset.shard(shard).version
-        return Fetch(store, path, start, stop, part, stop - start + raw, version, work)
+        return Fetch(store, path, start, stop, part, stop - start + raw, version, work, begun)
 
     def _seeds(self, run: list[Block]) -> Callable[[], BytesLike] | None:
         """Begin to fetch the seeds of a run."""

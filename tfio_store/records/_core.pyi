@@ -145,26 +145,47 @@ def walk_file(
     where the file can't be read.
     """
 
-def scan_file(
-    path: str,
-    start: int,
-    stop: int,
-    *,
-    records: int | None = None,
-    find: bool = False,
-    cached: bool = False,
-    verify: bool = True,
-    max_record_bytes: int = ...,
-    summed: int = 0,
-) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
-    """Read bytes ``start:stop`` of a file and `scan` them, in one call without the GIL.
+@final
+class FileScan:
+    """Reads bytes ``start:stop`` of a file and scans them, as `scan` does, without the GIL: in a
+    thread of C's own, or in the caller's.
 
-    Behind the scan come the file's inode, its time of change (nanoseconds since 1970, modulo 2**64)
-    and its size, and the seconds that reading and scanning took. None where it can't be read, is
-    no regular file, or ends before ``stop``. ``records``: how many there should be; the scan ends
-    behind one more. ``find``: begin at the first good frame, if one lies in the first 256 KiB. Else
-    no record is found. ``cached``: None unless all of it is in memory.
+    ``records``: how many there should be; the scan ends behind one more. ``find``: begin at the
+    first good frame, if one lies in the first 256 KiB. Else no record is found. ``cached``: nothing
+    comes unless all of it is in memory. One thread at a time may call the methods.
     """
+
+    def __init__(
+        self,
+        path: str,
+        start: int,
+        stop: int,
+        *,
+        records: int | None = None,
+        find: bool = False,
+        cached: bool = False,
+        verify: bool = True,
+        max_record_bytes: int = ...,
+        summed: int = 0,
+    ) -> None: ...
+    def begin(self, threads: int) -> bool:
+        """Hand it to one of at most ``threads`` threads of C, which all readers share. They start
+        as they are needed, and stay. False where none can be started."""
+
+    def begins(self, patience: float) -> bool:
+        """Whether a thread works on it or has done, or does so within ``patience`` seconds. Else
+        no thread will: it is left to `result`."""
+
+    def done(self) -> bool:
+        """Whether a thread has done it, so that `result` neither waits nor works."""
+
+    def result(self) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
+        """Wait for the thread that works on it, or do it here. Call it once.
+
+        Behind the scan come the file's inode, its time of change (nanoseconds since 1970, modulo
+        2**64) and its size, and the seconds that reading and scanning took. None where the file
+        can't be read, is no regular file, or ends before ``stop``.
+        """
 
 def read_records(
     descriptor: int,

@@ -15,7 +15,8 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, final
+from functools import partial
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -131,20 +132,40 @@ def walk_file(
 _FOUND_IN = 256 << 10
 
 
-def scan_file(
+class FileScan:
+    """This core's work needs Python: `result` does it."""
+
+    def __init__(
+        self, path: str, start: int, stop: int, *, cached: bool = False, **options: Any
+    ) -> None:
+        del cached  # this core is slow enough to wait for a disk
+        self._asked = partial(_scan_file, path, start, stop, **options)
+
+    def begin(self, threads: int) -> bool:
+        return False
+
+    def begins(self, patience: float) -> bool:
+        return False
+
+    def done(self) -> bool:
+        return False
+
+    def result(self) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
+        return self._asked()
+
+
+def _scan_file(
     path: str,
     start: int,
     stop: int,
     *,
     records: int | None = None,
     find: bool = False,
-    cached: bool = False,
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     summed: int = 0,
 ) -> tuple[Scan, tuple[int, int, int], tuple[float, float]] | None:
     begun = time.perf_counter()
-    del cached  # this core is slow enough to wait for a disk
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -26,6 +26,7 @@ __all__ = [
     "SUMMED_BYTES",
     "Backend",
     "Buffer",
+    "FileScan",
     "FrameWriter",
     "Inflater",
     "RecordBatch",
@@ -44,7 +45,6 @@ __all__ = [
     "prepend",
     "read_records",
     "scan",
-    "scan_file",
     "sum_behind",
     "walk",
     "walk_file",
@@ -60,6 +60,7 @@ DEFAULT_MAX_RECORD_BYTES = core.DEFAULT_MAX_RECORD_BYTES
 FRAME_OVERHEAD = core.FRAME_OVERHEAD
 HEADER_BYTES = core.HEADER_BYTES
 Buffer = core.Buffer
+FileScan = core.FileScan
 FrameWriter = core.FrameWriter
 Inflater = core.Inflater
 RecordBatch = core.RecordBatch
@@ -75,7 +76,6 @@ masked_crc32c = core.masked_crc32c
 prepend = core.prepend
 read_records = core.read_records
 scan = core.scan
-scan_file = core.scan_file
 walk = core.walk
 walk_file = core.walk_file
 

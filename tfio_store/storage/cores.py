@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.threads import PerProcess, Threads, pool
 
-__all__ = ["begins", "cores", "workers"]
+if TYPE_CHECKING:
+    from tfio_store.records.framing import FileScan
+
+__all__ = ["begins", "cores", "num_workers", "workers"]
 
 _PATIENCE = 0.001
 """Seconds that a woken thread may take to begin."""
@@ -29,16 +32,24 @@ def cores() -> int:
 def workers(threads: int | None = None) -> Threads:
     """This process's executor for work that keeps a core busy, which all share: a thread for each
     of the `cores`, or more where ``threads`` are."""
-    count = max(cores(), threads or 0)
+    count = num_workers(threads)
     return pool(f"work-{count}", count)
 
 
-def begins(work: Future[Any]) -> bool:
+def num_workers(threads: int | None = None) -> int:
+    """How many these are. So many threads of C there may be, too, for what needs no Python."""
+    return max(cores(), threads or 0)
+
+
+def begins(work: Future[Any] | FileScan) -> bool:
     """Whether a worker works on this, or does soon. Else it is cancelled, for the caller to do: no
     reader waits for what others have begun. But who does a part of the work by himself begins no
     other parts meanwhile. Of two cores he is one; of many, all others wait for him."""
-    if not work.running() and cores() > 2:
-        wait([work], _PATIENCE)
+    patience = _PATIENCE if cores() > 2 else 0.0
+    if not isinstance(work, Future):
+        return work.begins(patience)
+    if patience and not work.running():
+        wait([work], patience)
     return not work.cancel()
 
 

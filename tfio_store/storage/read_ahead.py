@@ -15,8 +15,9 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason
 from tfio_store.records.damage import damaged, ends_before
+from tfio_store.records.framing import FileScan
 from tfio_store.storage import Store, Version
-from tfio_store.storage.cores import begins, cores, workers
+from tfio_store.storage.cores import begins, cores, num_workers, workers
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.threads import Owner, then
 
@@ -167,7 +168,8 @@ class Fetch(Generic[Tag]):
 
     ``work`` makes something of the bytes in one of the process's threads. It is called with this
     range as it is to be read, a function that reads it, and whether only what is at hand is wanted:
-    then it gives None for what is not.
+    then it gives None for what is not. Of a local file C may do the most of it: ``begun`` makes
+    what does, which is handed to the work behind these three.
     """
 
     store: Store
@@ -177,7 +179,8 @@ class Fetch(Generic[Tag]):
     tag: Tag
     cost: int
     version: Version = field(default_factory=Version)
-    work: Callable[[Fetch[Any], Read, bool], Worked | None] | None = None
+    work: Callable[..., Worked | None] | None = None
+    begun: Callable[[Fetch[Any]], FileScan | None] | None = None
 
     def begin(self) -> Future[BytesLike]:
         """Begin to read the bytes."""
@@ -222,11 +225,12 @@ a thread takes as long as to scan some hundred KiB of it: what is small is read 
 
 class _Begun(NamedTuple):
     """A range that was begun, or is left to whoever waits for it: then it has no ``answer`` yet.
-    ``request`` brings its bytes, if they come from afar; ``work`` can be done by the waiting."""
+    ``request`` brings its bytes, if they come from afar. ``work`` can be done by the waiting; what
+    is left of it behind a `FileScan` always is."""
 
     fetch: Fetch[Any]
     path: str
-    answer: Future[Any] | None
+    answer: Future[Any] | FileScan | None
     request: Future[BytesLike] | None = None
     work: Callable[[], Worked | None] | None = None
 
@@ -236,10 +240,14 @@ class _Begun(NamedTuple):
             with suppress(Exception):  # the work meets it again
                 self.request.result()
         came = monotonic()
-        if self.answer is None or (self.work is not None and not begins(self.answer)):
+        answer = self.answer
+        if answer is not None and not isinstance(answer, Future):
+            begins(answer)
+            answer = None
+        if answer is None or (self.work is not None and not begins(answer)):
             assert self.work is not None
             return self.work(), came
-        answer = self.answer.result()
+        answer = answer.result()
         return answer, came if self.request is not None else monotonic()
 
 
@@ -353,6 +361,9 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         read = partial(here.store.read_now, here.path, here.start, here.stop, here.version)
         work = partial(here.work, here, read, False)
         if self._waiting:
+            begun = None if here.begun is None else here.begun(here)
+            if begun is not None and begun.begin(num_workers(self._threads)):
+                return _Begun(fetch, here.path, begun, work=partial(work, begun))
             return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
         return _Begun(fetch, here.path, None, work=partial(_by_caller, here, read, self._threads))
 
@@ -403,9 +414,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._next = None
         self._spent = self._meter.held = 0
         self._meter.coming = None
-        waiting = [
-            future for begun in self._waiting for future in (begun.answer, begun.request) if future
-        ]
+        both = [future for begun in self._waiting for future in (begun.answer, begun.request)]
+        waiting = [future for future in both if isinstance(future, Future)]
         self._waiting.clear()
         if waiting:
             self._owner.later(cancel_all, waiting)

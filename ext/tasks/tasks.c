@@ -1,0 +1,212 @@
+/* See tasks.h. One lock for all: it is held for as long as a list takes to change. */
+#define _GNU_SOURCE /* pthread_setname_np */
+#define _DARWIN_C_SOURCE
+#include "tasks/tasks.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <time.h>
+
+#define STACK ((size_t)512 << 10)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t some = PTHREAD_COND_INITIALIZER; /* there are tasks in the queue */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static task *first, *last; /* the queue */
+static size_t queued, threads, idle;
+static unsigned forks;
+
+static task *take_first(void) {
+    task *taken = first;
+    first = taken->next;
+    if (first == NULL) last = NULL;
+    taken->next = NULL;
+    queued--;
+    return taken;
+}
+
+static void take_back(task *taken) {
+    task *before = NULL;
+    for (task *each = first; each != taken; each = each->next) before = each;
+    if (before == NULL)
+        first = taken->next;
+    else
+        before->next = taken->next;
+    if (last == taken) last = before;
+    taken->next = NULL;
+    queued--;
+    taken->stage = TASK_IDLE;
+}
+
+static void end(task *ended) {
+    pthread_cond_destroy(&ended->changed);
+    ended->end(ended);
+}
+
+static void *work(void *nothing) {
+    (void)nothing;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (first == NULL) {
+            idle++;
+            pthread_cond_wait(&some, &lock);
+            idle--;
+        }
+        task *now = take_first();
+        now->stage = TASK_RUNNING;
+        pthread_cond_signal(&now->changed);
+        pthread_mutex_unlock(&lock);
+        now->run(now);
+        pthread_mutex_lock(&lock);
+        if (now->stage == TASK_LEFT) {
+            pthread_mutex_unlock(&lock);
+            end(now);
+            pthread_mutex_lock(&lock);
+        } else {
+            now->stage = TASK_DONE;
+            pthread_cond_signal(&now->changed);
+        }
+    }
+    return NULL;
+}
+
+/* A child has the tasks of its parent, and none of its threads. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+
+static void in_parent(void) { pthread_mutex_unlock(&lock); }
+
+static void in_child(void) {
+    forks++;
+    threads = idle = 0;
+    while (first != NULL) {
+        task *own = take_first();
+        own->stage = TASK_IDLE;
+        own->fork = forks;
+    }
+    pthread_cond_init(&some, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+static void begin_once(void) { (void)pthread_atfork(before_fork, in_parent, in_child); }
+
+/* Signals are for Python's threads. */
+static bool start_thread(void) {
+    pthread_t started;
+    pthread_attr_t how;
+    sigset_t all, before;
+    if (pthread_attr_init(&how) != 0) return false;
+    (void)pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&how, STACK);
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool good = pthread_create(&started, &how, work, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&how);
+#ifdef __linux__
+    if (good) (void)pthread_setname_np(started, "tfio_store");
+#endif
+    return good;
+}
+
+/* Waits until the task changes. False behind `until`. */
+#ifdef __APPLE__
+typedef uint64_t moment;
+
+static uint64_t now(void) { return clock_gettime_nsec_np(CLOCK_MONOTONIC); }
+
+static moment in(unsigned microseconds) { return now() + 1000 * (uint64_t)microseconds; }
+
+static bool changes(task *waited, moment until) {
+    uint64_t at = now(), left = until > at ? until - at : 0;
+    struct timespec wait = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+    return left > 0 && pthread_cond_timedwait_relative_np(&waited->changed, &lock, &wait) == 0;
+}
+#else
+typedef struct timespec moment;
+
+static moment in(unsigned microseconds) {
+    moment until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + 1000 * (uint64_t)microseconds;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    return until;
+}
+
+static bool changes(task *waited, moment until) {
+    return pthread_cond_timedwait(&waited->changed, &lock, &until) == 0;
+}
+#endif
+
+void task_make(task *made, void (*run)(task *), void (*end)(task *)) {
+    *made = (task){.run = run, .end = end, .stage = TASK_IDLE};
+    pthread_condattr_t how;
+    (void)pthread_condattr_init(&how);
+#ifndef __APPLE__
+    (void)pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
+#endif
+    (void)pthread_cond_init(&made->changed, &how);
+    (void)pthread_condattr_destroy(&how);
+    (void)pthread_once(&once, begin_once);
+}
+
+bool task_begin(task *begun, size_t most) {
+    pthread_mutex_lock(&lock);
+    if (queued >= idle && threads < most && start_thread()) threads++;
+    bool good = threads > 0;
+    if (good) {
+        queued++;
+        begun->stage = TASK_QUEUED;
+        begun->fork = forks;
+        if (last == NULL)
+            first = begun;
+        else
+            last->next = begun;
+        last = begun;
+        if (idle > 0) pthread_cond_signal(&some);
+    }
+    pthread_mutex_unlock(&lock);
+    return good;
+}
+
+bool task_begins(task *begun, unsigned microseconds) {
+    pthread_mutex_lock(&lock);
+    if (begun->stage == TASK_QUEUED && microseconds > 0) {
+        moment until = in(microseconds);
+        while (begun->stage == TASK_QUEUED && changes(begun, until)) continue;
+    }
+    if (begun->stage == TASK_QUEUED) take_back(begun);
+    bool begins = begun->stage != TASK_IDLE;
+    pthread_mutex_unlock(&lock);
+    return begins;
+}
+
+static bool is_lost(const task *begun) {
+    return begun->stage == TASK_RUNNING && begun->fork != forks;
+}
+
+bool task_wait(task *begun, unsigned microseconds) {
+    pthread_mutex_lock(&lock);
+    moment until = in(microseconds);
+    while (begun->stage != TASK_DONE && !is_lost(begun) && changes(begun, until)) continue;
+    bool ended = begun->stage == TASK_DONE || is_lost(begun);
+    pthread_mutex_unlock(&lock);
+    return ended;
+}
+
+bool task_is_done(task *begun) {
+    pthread_mutex_lock(&lock);
+    bool done = begun->stage == TASK_DONE;
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void task_leave(task *left) {
+    pthread_mutex_lock(&lock);
+    if (left->stage == TASK_QUEUED) take_back(left);
+    bool running = left->stage == TASK_RUNNING;
+    if (running)
+        left->stage = TASK_LEFT; /* of a lost one nothing is known, not even what it holds */
+    pthread_mutex_unlock(&lock);
+    if (!running) end(left);
+}

@@ -1,0 +1,45 @@
+/* Threads that never want Python's lock. They do tasks, in the order in which these were begun.
+ *
+ * To hand the lock from thread to thread takes longer than to scan a megabyte: each time one sleeps
+ * until the system wakes it. So what C can do from end to end is left to threads without Python.
+ */
+#ifndef TFIO_STORE_TASKS_H
+#define TFIO_STORE_TASKS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum { TASK_IDLE, TASK_QUEUED, TASK_RUNNING, TASK_DONE, TASK_LEFT } task_stage;
+
+/* Whoever makes a task owns it: all below are called by him alone. It is the first member of what it
+ * works on. */
+typedef struct task {
+    void (*run)(struct task *);
+    void (*end)(struct task *); /* frees it */
+    struct task *next;
+    task_stage stage;
+    unsigned fork; /* of this process, which may have been forked since */
+    pthread_cond_t changed;
+} task;
+
+void task_make(task *made, void (*run)(task *), void (*end)(task *));
+
+/* Hands an idle task to one of at most `threads` threads. False where none can be started. */
+bool task_begin(task *begun, size_t threads);
+
+/* Whether a thread works on it, or has done, or does so within `microseconds`. Else it is idle again,
+ * for its owner to do. */
+bool task_begins(task *begun, unsigned microseconds);
+
+/* Waits for a task that a thread works on. False if that takes more than `microseconds`. */
+bool task_wait(task *begun, unsigned microseconds);
+
+/* Whether it is done, so that what it has made can be taken. A forked child has not the threads of
+ * its parent: of what these worked on nothing comes. */
+bool task_is_done(task *begun);
+
+/* Its owner goes. The task is ended now, or behind its run. */
+void task_leave(task *left);
+
+#endif

@@ -1,0 +1,14 @@
+# See tasks.h.
+
+cdef extern from "<stdbool.h>":
+    ctypedef bint c_bool "bool"
+
+
+cdef extern from "tasks/tasks.h" nogil:
+    ctypedef struct task:
+        void (*run)(task *) noexcept nogil
+    c_bool task_begin(task *begun, size_t threads)
+    c_bool task_begins(task *begun, unsigned microseconds)
+    c_bool task_wait(task *begun, unsigned microseconds)
+    c_bool task_is_done(task *begun)
+    void task_leave(task *left)
