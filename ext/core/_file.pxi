@@ -69,7 +69,9 @@ cdef class FileScan:
 
     def begin(self, threads):
         """Hand it to one of at most so many threads of C. False where none can be started."""
-        return task_begin(&self.made.task, <size_t> to_count(threads, PY_SSIZE_T_MAX, "threads"))
+        cdef size_t most = <size_t> to_count(threads, PY_SSIZE_T_MAX, "threads")
+        pool_serve(most)
+        return task_begin(&self.made.task, most)
 
     def begins(self, double patience):
         """Whether a thread works on it, or does so within so many seconds. Else it is left to `result`."""

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define SLOTS 32
+#define SLOTS 128
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
 #define LARGEST (POOL_LIMIT / 2)
 #define MAPPED ((size_t)8 << 20) /* from here on memory is mapped */
@@ -28,6 +28,7 @@ typedef struct {
 static slot slots[SLOTS]; /* slots[0 .. used) in order of age, the oldest first */
 static size_t used;
 static size_t kept;
+static atomic_size_t limit = POOL_LIMIT;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 
 static void *fresh(size_t size) {
@@ -87,13 +88,19 @@ static void own_give(void *memory, size_t capacity) {
         drop(memory, capacity);
         return;
     }
-    while (used == SLOTS || kept + capacity > POOL_LIMIT) {
+    while (used == SLOTS || kept + capacity > limit) {
         slot oldest = remove_slot(0);
         drop(oldest.memory, oldest.capacity);
     }
     slots[used++] = (slot){memory, capacity};
     kept += capacity;
     unlock();
+}
+
+void pool_serve(size_t threads) {
+    const size_t most = POOL_LIMIT_MOST / POOL_LIMIT_EACH;
+    size_t wanted = POOL_LIMIT_EACH * (threads < most ? threads : most);
+    if (wanted > limit) limit = wanted;
 }
 
 static size_t own_kept(void) { return kept; }

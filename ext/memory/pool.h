@@ -5,8 +5,14 @@
 
 #include <stddef.h>
 
-/* At most this much unused memory is kept in the process. */
+/* At most this much unused memory is kept in the process, and where many threads work, so much for
+ * each: all of them may let go of what they read at once, and want as much in the next moment. */
 #define POOL_LIMIT ((size_t)64 << 20)
+#define POOL_LIMIT_EACH ((size_t)10 << 20)
+#define POOL_LIMIT_MOST ((size_t)256 << 20)
+
+/* So many threads work from now on, if it was not more before. */
+void pool_serve(size_t threads);
 
 /* Takes at least `size` bytes of any content; *capacity is how many. NULL if there is no memory. */
 void *pool_take(size_t size, size_t *capacity);

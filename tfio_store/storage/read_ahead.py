@@ -352,7 +352,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             return self._begin_local(fetch, here)
         request = here.begin()
         work = partial(here.work, here, request.result, False)
-        answer = then(workers(self._threads), request, work)
+        light = here.cost <= here.stop - here.start  # nothing is decompressed
+        answer = then(workers(self._threads), request, work, light=light)
         return _Begun(fetch, here.path, answer, request, work)
 
     def _begin_local(self, fetch: Fetch[Tag], here: Fetch[Tag]) -> _Begun:

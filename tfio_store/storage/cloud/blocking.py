@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
-from tfio_store.storage.threads import PerProcess, starting_threads
+from tfio_store.storage.threads import PerProcess, starting_threads, this_thread
 
 __all__ = ["Wanted", "asked", "inside", "rest"]
 
@@ -122,6 +122,7 @@ class Askers:
 
     def _run(self) -> None:
         threading.current_thread().name = THREAD_NAME
+        this_thread.waits = True
         while True:
             answer, question = self._waiting.get()
             answered(answer, question)
