@@ -28,6 +28,7 @@ HEADERS = sources("**/*.h", "**/*.pyx", "**/*.pxd", "**/*.pxi")
 CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c", "tasks/*.c")
 INFLATE = sources("inflate/*.c")
 EXAMPLE = sources("example/example_*.c")
+TASKS = sources("tasks/*.c")
 DL = ["dl"] if sys.platform == "linux" else []
 
 
@@ -45,7 +46,7 @@ def extension(name: str, pyx: str, c_sources: list[str], libraries: list[str]) -
 # None needs TensorFlow to build: see ext/tensorflow/abi.h.
 EXTENSIONS = [
     extension("records._core", "core/_core.pyx", [*CORE, *INFLATE], []),
-    extension("example._example", "example/_example.pyx", EXAMPLE, []),
+    extension("example._example", "example/_example.pyx", [*EXAMPLE, *TASKS], []),
     extension("example._resize", "image/_resize.pyx", sources("image/resize.c"), []),
     extension("loader._pack", "loader/_pack.pyx", sources("loader/pack.c"), []),
     extension(

@@ -4,7 +4,7 @@ HEADERS := $(filter %.h,$(EXT_FILES)) $(wildcard tests/c*/*.h) tests/fuzz/oracle
 PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/*.c ext/tasks/*.c)
-EXAMPLE_C := $(wildcard ext/example/example_*.c)
+EXAMPLE_C := $(wildcard ext/example/example_*.c) ext/tasks/tasks.c
 RECORDS_C := ext/tensorflow/failure.c ext/tensorflow/ops/op_records.c $(CORE_C)
 
 tasks_C := tests/c_tasks/stress.c ext/tasks/tasks.c

@@ -21,7 +21,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_serve, pool_take
-from tasks cimport task_begin, task_begins, task_is_done, task_leave, task_wait
+from tasks cimport (
+    TASKS_CAPSULE, task, task_begin, task_begins, task_is_done, task_leave, task_wait, tasks_lend)
 from tfrecord cimport (
     TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
     tfrecord_find, tfrecord_new_task, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_span,
@@ -52,6 +53,7 @@ include "_memory.pxi"
 include "_crc.pxi"
 include "_batch.pxi"
 include "_scan.pxi"
+include "_task.pxi"
 include "_file.pxi"
 include "_write.pxi"
 include "_inflate.pxi"

@@ -1,7 +1,8 @@
 # Records out of local files.
 
+_tasks = PyCapsule_New(<void *> tasks_lend(), TASKS_CAPSULE, NULL)  # for the other compiled modules
+
 cdef size_t LEAST_COUNTED = 4096
-cdef unsigned SIGNALS_EACH = 50000  # microseconds that Ctrl-C waits
 
 
 def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
@@ -75,13 +76,7 @@ cdef class FileScan:
 
     def begins(self, double patience):
         """Whether a thread works on it, or does so within so many seconds. Else it is left to `result`."""
-        cdef unsigned microseconds = <unsigned> (1e6 * patience)
-        cdef bint found
-        if task_is_done(&self.made.task):
-            return True
-        with nogil:
-            found = task_begins(&self.made.task, microseconds)
-        return found
+        return begins(&self.made.task, patience)
 
     def done(self):
         """Whether `result` neither waits nor works."""
@@ -91,18 +86,9 @@ cdef class FileScan:
         """Wait for a thread, or do it here: a `Scan`; the file's inode, time of change (ns) and size; the
         seconds that reading and scanning took. None where it can't be read, or ends before. Once only."""
         cdef tfrecord_task *made = self.made
-        cdef bint ended = task_is_done(&made.task)
         cdef Buffer data
         cdef _Index index
-        if not ended:
-            with nogil:
-                if not task_begins(&made.task, 0):
-                    made.task.run(&made.task)
-                    ended = True
-        while not ended:
-            with nogil:
-                ended = task_wait(&made.task, SIGNALS_EACH)
-            PyErr_CheckSignals()
+        finish(&made.task)
         if made.error == ENOMEM:
             raise MemoryError(f"{self.size} bytes of a file")
         if made.error != 0 or made.memory == NULL:

@@ -55,30 +55,10 @@ cdef class Spans:
         self.extent = data.shape[0]
         self.reserve(len(self.keys), starts.shape[0])
         _check_inside(data.shape[0], starts, sizes)
-        self.fill(starts, sizes, map_field, 0)
+        self.fill(starts, sizes, map_field)
         return self
 
-    @staticmethod
-    def locate_all(parts, keys):
-        """As ``locate``, of records in several buffers, one behind the other: parts are buffers with
-        their offsets and lengths. Errors count the records of a part."""
-        cdef Spans self = Spans.__new__(Spans)
-        cdef const uint8_t[::1] data
-        cdef const int64_t[::1] starts, sizes
-        cdef Py_ssize_t at = 0
-        self.keep, self.keys = parts, list(keys)
-        self.reserve(len(self.keys), sum([len(offsets) for _, offsets, _ in parts]))
-        for buffer, offsets, lengths in parts:
-            data, starts, sizes = buffer, offsets, lengths
-            self.base, self.starts = &data[0] if data.shape[0] else &NOTHING, offsets
-            self.extent += data.shape[0]
-            _check_inside(data.shape[0], starts, sizes)
-            self.fill(starts, sizes, EX_FEATURES, at)
-            at += starts.shape[0]
-        return self
-
-    cdef int fill(self, const int64_t[::1] starts, const int64_t[::1] sizes, uint32_t map,
-                  Py_ssize_t first) except -1:
+    cdef int fill(self, const int64_t[::1] starts, const int64_t[::1] sizes, uint32_t map) except -1:
         cdef size_t count = <size_t> self.columns
         cdef ex_keys keys
         cdef ex_status status = EX_OK
@@ -95,7 +75,7 @@ cdef class Spans:
                 ex_keys_init(&keys, names, count, table, next)
                 for i in range(starts.shape[0]):
                     status = ex_locate(&keys, ex_bytes(self.base + starts[i], <size_t> sizes[i]),
-                                       map, self.slots + first + i, <size_t> self.stride)
+                                       map, self.slots + i, <size_t> self.stride)
                     if status:
                         break
             if status:

@@ -2,9 +2,12 @@
 
 cimport cython
 from cpython.buffer cimport PyBuffer_IsContiguous
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.float cimport FLT_MAX
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint32_t
@@ -12,6 +15,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset, strcmp
 
 from example cimport *
+from tasks cimport (
+    TASKS_CAPSULE, task, task_begin, task_begins, task_functions, task_is_done, task_leave, task_wait,
+    tasks_borrow)
 
 import sys
 
@@ -29,3 +35,5 @@ include "_learn.pxi"
 include "_encode_columns.pxi"
 include "_encode_lists.pxi"
 include "_decode.pxi"
+include "_task.pxi"
+include "_columns.pxi"

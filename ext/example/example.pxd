@@ -1,7 +1,8 @@
 """ext/example/example.h as Cython sees it, and the two conversions that both halves use."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from tasks cimport task
 
 cdef extern from "example/example.h" nogil:
     ctypedef struct ex_bytes:
@@ -55,6 +56,32 @@ cdef extern from "example/example.h" nogil:
     uint8_t *ex_put_bytes(uint8_t *, uint32_t, ex_bytes)
     uint8_t *ex_put_feature(uint8_t *, const ex_feature *)
     uint8_t *ex_put_features(uint8_t *, const ex_feature *, size_t)
+
+
+cdef extern from "example/example_columns.h" nogil:
+    ctypedef struct ex_part:
+        const uint8_t *base
+        const int64_t *starts
+        const int64_t *sizes
+        size_t count
+    ctypedef struct ex_fixed:
+        ex_kind kind
+        size_t width
+        void *out
+    ctypedef struct ex_columns_task:
+        task task
+        ex_part *parts
+        ex_bytes *keys
+        ex_fixed *columns
+        ex_status status
+        uint64_t ns
+    ex_columns_task *ex_new_columns_task(size_t parts, size_t columns)
+    ctypedef struct ex_kept:
+        ex_kept *next
+        ex_columns_task *made
+        void *held
+    void ex_keep(ex_kept *kept)
+    ex_kept *ex_take_kept()
 
 
 cdef inline ex_bytes ex_borrow(bytes value) noexcept:

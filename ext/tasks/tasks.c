@@ -147,10 +147,10 @@ void task_make(task *made, void (*run)(task *), void (*end)(task *)) {
 #endif
     (void)pthread_cond_init(&made->changed, &how);
     (void)pthread_condattr_destroy(&how);
-    (void)pthread_once(&once, begin_once);
 }
 
-bool task_begin(task *begun, size_t most) {
+static bool own_begin(task *begun, size_t most) {
+    (void)pthread_once(&once, begin_once); /* here: another module may have made the task */
     pthread_mutex_lock(&lock);
     if (queued >= idle && threads < most && start_thread()) threads++;
     bool good = threads > 0;
@@ -169,7 +169,7 @@ bool task_begin(task *begun, size_t most) {
     return good;
 }
 
-bool task_begins(task *begun, unsigned microseconds) {
+static bool own_begins(task *begun, unsigned microseconds) {
     pthread_mutex_lock(&lock);
     if (begun->stage == TASK_QUEUED && microseconds > 0) {
         moment until = in(microseconds);
@@ -185,7 +185,7 @@ static bool is_lost(const task *begun) {
     return begun->stage == TASK_RUNNING && begun->fork != forks;
 }
 
-bool task_wait(task *begun, unsigned microseconds) {
+static bool own_wait(task *begun, unsigned microseconds) {
     pthread_mutex_lock(&lock);
     moment until = in(microseconds);
     while (begun->stage != TASK_DONE && !is_lost(begun) && changes(begun, until)) continue;
@@ -194,14 +194,14 @@ bool task_wait(task *begun, unsigned microseconds) {
     return ended;
 }
 
-bool task_is_done(task *begun) {
+static bool own_is_done(task *begun) {
     pthread_mutex_lock(&lock);
     bool done = begun->stage == TASK_DONE;
     pthread_mutex_unlock(&lock);
     return done;
 }
 
-void task_leave(task *left) {
+static void own_leave(task *left) {
     pthread_mutex_lock(&lock);
     if (left->stage == TASK_QUEUED) take_back(left);
     bool running = left->stage == TASK_RUNNING;
@@ -210,3 +210,22 @@ void task_leave(task *left) {
     pthread_mutex_unlock(&lock);
     if (!running) end(left);
 }
+
+static const task_functions own = {own_begin, own_begins, own_wait, own_is_done, own_leave};
+static const task_functions *serving = &own;
+
+bool task_begin(task *begun, size_t most) { return serving->begin(begun, most); }
+
+bool task_begins(task *begun, unsigned microseconds) {
+    return serving->begins(begun, microseconds);
+}
+
+bool task_wait(task *begun, unsigned microseconds) { return serving->wait(begun, microseconds); }
+
+bool task_is_done(task *begun) { return serving->is_done(begun); }
+
+void task_leave(task *left) { serving->leave(left); }
+
+const task_functions *tasks_lend(void) { return serving; }
+
+void tasks_borrow(const task_functions *lent) { serving = lent; }

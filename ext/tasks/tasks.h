@@ -42,4 +42,21 @@ bool task_is_done(task *begun);
 /* Its owner goes. The task is ended now, or behind its run. */
 void task_leave(task *left);
 
+/* Each extension module links these functions, and would have threads of its own. The core lends its
+ * own to the others. */
+typedef struct {
+    bool (*begin)(task *, size_t);
+    bool (*begins)(task *, unsigned);
+    bool (*wait)(task *, unsigned);
+    bool (*is_done)(task *);
+    void (*leave)(task *);
+} task_functions;
+
+#define TASKS_CAPSULE "tfio_store.tasks"
+
+const task_functions *tasks_lend(void);
+
+/* From here on the lent threads serve. No task may be begun before. */
+void tasks_borrow(const task_functions *lent);
+
 #endif

@@ -12,3 +12,8 @@ cdef extern from "tasks/tasks.h" nogil:
     c_bool task_wait(task *begun, unsigned microseconds)
     c_bool task_is_done(task *begun)
     void task_leave(task *left)
+    ctypedef struct task_functions:
+        pass
+    const char *TASKS_CAPSULE
+    const task_functions *tasks_lend()
+    void tasks_borrow(const task_functions *lent)

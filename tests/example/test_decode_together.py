@@ -73,6 +73,19 @@ def test_a_number_that_does_not_fit_is_named(x: int) -> None:
     assert (caught.value.feature, caught.value.record) == ("x", 1)
 
 
+def together_of(batches: list[tfs.RecordBatch], schema: tfs.Schema) -> dict[str, Any] | None:
+    """Decoded by a thread of C, if it can be."""
+    if not codec.are_numbers(schema):
+        return None
+    numbers = codec.Numbers(batches, schema)
+    here = codec.Numbers(batches, schema).result()
+    if numbers.begin(3):
+        numbers.begins(0.01)
+    found = numbers.result()
+    assert (found is None) == (here is None)
+    return None if found is None else found[0]
+
+
 @settings(max_examples=300)
 @given(
     st.lists(
@@ -86,7 +99,7 @@ def test_several_batches_are_one(parts: list[list[dict[str, Any]]], names: set[s
     """As decoded each by itself; or not at all, where a record is unusual."""
     schema = tfs.Schema({name: KINDS[name] for name in sorted(names)})
     batches = [tfs.RecordBatch.from_records(map(tfs.encode_example, rows)) for rows in parts]
-    found = codec.decode_numbers(batches, schema)
+    found = together_of(batches, schema)
     together = outcome([record for batch in batches for record in batch], schema)  # type: ignore[arg-type]
     if found is None:
         return
@@ -102,10 +115,10 @@ def test_sound_batches_of_numbers_are_decoded_at_once() -> None:
     batches = [
         tfs.RecordBatch.from_records(records[at:end]) for at, end in ((0, 3), (3, 3), (3, 7))
     ]
-    found = codec.decode_numbers(batches, schema)
+    found = together_of(batches, schema)
     assert found is not None
     assert found["a"].tolist() == list(range(7))
     assert found["b"].tolist() == [[i, -i / 2] for i in range(7)]
     for feature in ("bytes", ("int64", (None,)), tfs.Feature("int64", default=1)):
-        assert codec.decode_numbers(batches, tfs.Schema({"a": "int64", "b": feature})) is None
-    assert codec.decode_numbers([*batches, tfs.RecordBatch.from_records([b"\xff"])], schema) is None
+        assert together_of(batches, tfs.Schema({"a": "int64", "b": feature})) is None
+    assert together_of([*batches, tfs.RecordBatch.from_records([b"\xff"])], schema) is None

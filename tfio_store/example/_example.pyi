@@ -37,13 +37,6 @@ class Spans:
         map_field: int = 1,
     ) -> Spans:
         """``keys`` must differ. CorruptRecordError, with the record's offset."""
-    @staticmethod
-    def locate_all(
-        parts: list[tuple[BytesLike, _Int64Array, _Int64Array]], keys: list[bytes]
-    ) -> Spans | None:
-        """As `locate`, of records in several buffers, one behind the other: parts are buffers with
-        their offsets and lengths. Errors count the records of a part. None of the pure core: each
-        part is to be located by itself."""
     def __len__(self) -> int:
         """The number of records."""
     def counts(self, column: int, kind: int) -> _Int64Array:
@@ -152,6 +145,39 @@ def encode_sequence_columns(
     the steps ``steps[i]:steps[i + 1]``, and each step has values as each record of
     `encode_columns` has. Where ``valid`` is False the record lacks the list, and has no steps.
     """
+
+class Columns:
+    """The columns of records in several buffers, one behind the other.
+
+    Each record must have ``widths`` numbers of these ``kinds`` under the ``keys``, which must
+    differ. Parts are buffers with their offsets and lengths. They are decoded without the GIL, by a
+    thread of C or by the caller; the pure core gives none. One thread at a time may call the
+    methods.
+    """
+
+    def __init__(
+        self,
+        parts: list[tuple[BytesLike, _Int64Array, _Int64Array]],
+        keys: list[bytes],
+        widths: list[int],
+        kinds: list[int],
+    ) -> None: ...
+    @property
+    def keys(self) -> list[bytes]: ...
+    def __len__(self) -> int:
+        """The number of records."""
+    def begin(self, threads: int) -> bool:
+        """Hand it to one of at most ``threads`` threads of C, which all readers share. False where
+        nothing can be done."""
+    def begins(self, patience: float) -> bool:
+        """Whether a thread works on it or has done, or does so within ``patience`` seconds. Else
+        no thread will: it is left to `result`."""
+    def done(self) -> bool:
+        """Whether `result` neither waits nor works."""
+    def result(self) -> tuple[list[npt.NDArray[Any]], float] | None:
+        """Wait for the thread that works on it, or do it here: float32 or int64 for each key, flat,
+        and the seconds that it took. None where a record is damaged, or has other values. Call it
+        once."""
 
 class Learner:
     """Encodes mappings as `encode_example` does, and notes what their features hold."""

@@ -15,6 +15,7 @@ from tfio_store.example.columns import core_table, nan_as_nulls, normal_column
 from tfio_store.example.decoding import (
     KINDS,
     Nulls,
+    cast_fixed,
     check_apart,
     check_nulls,
     check_room,
@@ -23,6 +24,7 @@ from tfio_store.example.decoding import (
     decode_fixed,
     decode_nullable,
     decode_steps,
+    forms_of,
     is_fixed,
     keys_of,
     masked,
@@ -47,7 +49,6 @@ __all__ = [
     "Nullable",
     "Ragged",
     "decode_examples",
-    "decode_numbers",
     "decode_sequence_examples",
     "encode_example",
     "encode_examples",
@@ -476,20 +477,34 @@ def _decode_context(
     return columns
 
 
-def decode_numbers(parts: Sequence[RecordBatch], schema: Schema) -> dict[str, Any] | None:
-    """The columns of several batches, end to end, by two calls without the GIL, if all features are
-    numbers of a fixed shape that every record has. None where that is not so or something is
-    unusual: each batch is then to be decoded by itself, which tells what is wrong."""
-    if isinstance(schema, WholeRecords) or not all(map(is_fixed, schema.values())):
-        return None
-    placed = {name: (at, feature) for at, (name, feature) in enumerate(schema.items())}
-    keys = [name.encode() for name in schema]
-    try:
+class Numbers:
+    """The columns of several batches, end to end, if all features are numbers of a fixed shape that
+    every record has. They are decoded without the GIL, by a thread of C or by the caller."""
+
+    def __init__(self, parts: Sequence[RecordBatch], schema: Schema) -> None:
+        """ValueError for other features: see `are_numbers`."""
         whole: list[Any] = [(part.buffer, part.offsets, part.lengths) for part in parts]
-        spans = _example.Spans.locate_all(whole, keys)
-    except CorruptRecordError:
-        return None
-    return None if spans is None else decode_fixed(spans, placed) or None
+        keys = [name.encode() for name in schema]
+        self._schema = schema
+        self._columns = _example.Columns(whole, keys, *forms_of(schema.values()))
+        self.begin = self._columns.begin
+        self.begins = self._columns.begins
+        self.done = self._columns.done
+
+    def result(self) -> tuple[dict[str, Any], float] | None:
+        """The columns, and the seconds that they took. None where something is unusual: each batch
+        is then to be decoded by itself, which tells what is wrong."""
+        found = self._columns.result()
+        if found is None:
+            return None
+        placed = {name: (at, feature) for at, (name, feature) in enumerate(self._schema.items())}
+        columns = cast_fixed(self._columns, placed, found[0])
+        return (columns, found[1]) if columns else None
+
+
+def are_numbers(schema: Schema) -> bool:
+    """Whether `Numbers` can decode all features."""
+    return not isinstance(schema, WholeRecords) and all(map(is_fixed, schema.values()))
 
 
 def _decode_feature(

@@ -53,13 +53,24 @@ def decode_fixed(spans: Any, placed: Mapping[str, tuple[int, Feature]]) -> dict[
     some = {name: (at, feature) for name, (at, feature) in placed.items() if is_fixed(feature)}
     if not some:
         return {}
-    features = [feature for _, feature in some.values()]
-    widths, kinds = [one.width for one in features], [KINDS[one.wire] for one in features]
-    found = spans.fixed([at for at, _ in some.values()], widths, kinds)
-    if found is None:
-        return {}
+    forms = forms_of(feature for _, feature in some.values())
+    found = spans.fixed([at for at, _ in some.values()], *forms)
+    return {} if found is None else cast_fixed(spans, some, found)
+
+
+def forms_of(features: Iterable[Feature]) -> tuple[list[int], list[int]]:
+    """The widths of such features, and their kinds on the wire."""
+    some = list(features)
+    return [one.width for one in some], [KINDS[one.wire] for one in some]
+
+
+def cast_fixed(
+    spans: Any, placed: Mapping[str, tuple[int, Feature]], found: Iterable[Array]
+) -> dict[str, Array]:
+    """The columns of what was found, in their dtypes and shapes. Nothing where a value has no
+    place in its dtype."""
     columns = {}
-    for (name, (at, feature)), values in zip(some.items(), found, strict=True):
+    for (name, (at, feature)), values in zip(placed.items(), found, strict=True):
         try:
             cast = _cast(values, feature, spans, at, None)
         except SchemaError:

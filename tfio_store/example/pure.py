@@ -189,10 +189,6 @@ class Spans:
                 row.append(found.get(key))
         return spans
 
-    @staticmethod
-    def locate_all(parts: object, keys: object) -> None:
-        """None: each part is located by itself."""
-
     def __len__(self) -> int:
         return len(self._starts)
 
@@ -296,6 +292,25 @@ class Spans:
         starts = np.repeat(self._starts, np.diff(splits)).tolist()
         owners = np.repeat(np.arange(len(self)), np.diff(splits)).tolist()
         return splits, Spans([self.keys[column]], [steps], starts, self._data, owners)
+
+
+class Columns:
+    """None: each part is decoded by itself."""
+
+    def __init__(self, *asked: object) -> None:
+        del asked
+
+    def begin(self, threads: int) -> bool:
+        return False
+
+    def begins(self, patience: float) -> bool:
+        return False
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> None:
+        return None
 
 
 def _address(view: memoryview) -> int:

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from tfio_store.dataset.source import is_one, of_source
 from tfio_store.example import decode_examples
-from tfio_store.example.codec import SchemaToRead, decode_numbers
+from tfio_store.example.codec import Numbers, SchemaToRead, are_numbers
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
@@ -186,6 +186,12 @@ class LoaderContent:
             warn=warn,
         )
 
+    def numbers(self, parts: Sequence[RecordBatch]) -> Numbers | None:
+        """What decodes such parts without Python, if all that is wanted of them are numbers."""
+        if self.schema is None or self.packing is not None or self.images:
+            return None
+        return Numbers(parts, self.schema) if are_numbers(self.schema) else None
+
     def made(
         self, parts: Sequence[RecordBatch], threads: int | None, warn: Callable[[str], object]
     ) -> Any:
@@ -194,9 +200,11 @@ class LoaderContent:
         of all parts."""
         if self.schema is None:
             return [record for part in parts for record in part]
-        whole = self.packing is None and not self.images
-        columns = decode_numbers(parts, self.schema) if whole else None
-        if columns is None:
+        numbers = self.numbers(parts)
+        found = None if numbers is None else numbers.result()
+        if found is not None:
+            columns: Any = found[0]
+        else:
             firsts = accumulate(map(len, parts), initial=0)
             decoded = [self._decoded(*pair) for pair in zip(parts, firsts, strict=False)]
             if self.packing is not None:

@@ -23,11 +23,12 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from tfio_store.errors import DataLossWarning
+from tfio_store.example.codec import Numbers
 from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.read.marks import AnyMark
 from tfio_store.read.traversal import traversal_of
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage.cores import begins, cores, workers
+from tfio_store.storage.cores import begins, cores, num_workers, workers
 from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.threads import Owner
 
@@ -77,7 +78,7 @@ class _Load:
         self.rows = self.cost = 0
         self.places = _Places()
         self._parts: list[RecordBatch] = []
-        self._decoding: tuple[int, Future[Any]] | None = None
+        self._decoding: tuple[int, Future[Any] | Numbers] | None = None
         """The process in which threads decode it, and what they make."""
         self._decoded: Any = None
         self._apart = content.schema is None
@@ -106,14 +107,20 @@ class _Load:
 
     def begin(self, threads: int) -> None:
         """Let a thread decode it, and ask so many for its images."""
-        if not self._apart:
+        if self._apart:
+            return
+        numbers = self._content.numbers(self._parts)
+        if numbers is not None and numbers.begin(num_workers(self._threads)):
+            self._decoding = os.getpid(), numbers
+        else:
             future = workers(self._threads).submit(_made, self._content, self._parts, threads)
             self._decoding = os.getpid(), future
 
     @property
     def future(self) -> Future[Any] | None:
-        """What decodes it."""
-        return None if self._decoding is None else self._decoding[1]
+        """What decodes it, if Python does."""
+        begun = None if self._decoding is None else self._decoding[1]
+        return begun if isinstance(begun, Future) else None
 
     def batch(self, start: int, stop: int) -> Any:
         """The columns of some rows. Raises for those alone that cannot be decoded."""
@@ -128,12 +135,15 @@ class _Load:
 
     def _result(self) -> _Made:
         assert self._decoding is not None
-        process, future = self._decoding
-        # no thread works on it in a forked child, and in its parent none may have begun
-        if process != os.getpid() or not begins(future):
-            return _made(self._content, self._parts, self._threads)
-        found: _Made = future.result()
-        return found
+        process, begun = self._decoding
+        if process == os.getpid():  # no thread works on it in a forked child
+            begins_now = begins(begun)
+            if isinstance(begun, Future) and begins_now:
+                made: _Made = begun.result()
+                return made
+            if not isinstance(begun, Future) and (found := begun.result()) is not None:
+                return _Made(found[0], [], found[1])
+        return _made(self._content, self._parts, self._threads)
 
     def _take(self, made: _Made) -> Any:
         self.seconds += made.seconds

@@ -7,12 +7,9 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tfio_store.storage.threads import PerProcess, Threads, pool
-
-if TYPE_CHECKING:
-    from tfio_store.records.framing import FileScan
 
 __all__ = ["begins", "cores", "num_workers", "workers"]
 
@@ -41,7 +38,13 @@ def num_workers(threads: int | None = None) -> int:
     return max(cores(), threads or 0)
 
 
-def begins(work: Future[Any] | FileScan) -> bool:
+class Begun(Protocol):
+    """What threads of C may work on."""
+
+    def begins(self, patience: float) -> bool: ...
+
+
+def begins(work: Future[Any] | Begun) -> bool:
     """Whether a worker works on this, or does soon. Else it is cancelled, for the caller to do: no
     reader waits for what others have begun. But who does a part of the work by himself begins no
     other parts meanwhile. Of two cores he is one; of many, all others wait for him."""
