@@ -92,12 +92,12 @@ def test_a_few_batches_are_decoded_together(
     monkeypatch.setattr(gathering, "_LEAST", 1)
     decoded: list[int] = []
 
-    def made(content: Content, parts: Any, *how: Any) -> Any:
+    def numbers(content: Content, parts: Any) -> Any:
         decoded.append(sum(part.nbytes for part in parts))
-        return plain_made(content, parts, *how)
+        return plain_numbers(content, parts)
 
-    plain_made = Content.made
-    monkeypatch.setattr(Content, "made", made)
+    plain_numbers = Content.numbers
+    monkeypatch.setattr(Content, "numbers", numbers)
 
     def dataset() -> TFRecordIterable:
         return TFRecordIterable(url, batch_size=size, shuffle=True)
