@@ -6,12 +6,16 @@ PYTHON_GIL=0) the objects' own locks do.
 
 from __future__ import annotations
 
+import random
 import threading
+import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 core: Any = pytest.importorskip("tfio_store.records._core")
@@ -109,9 +113,53 @@ def test_memory_of_the_pool_is_lent_to_one_at_a_time() -> None:
     assert all(in_threads(fill))
 
 
-def test_a_learner_counts_each_mapping() -> None:
+def test_memory_in_front_of_a_buffer_is_used_once() -> None:
+    for _ in range(30):
+        buffer = core.Buffer(64 << 10)
+        view = memoryview(buffer)
+        view[:] = bytes(len(view))
+
+        def put(number: int, view: memoryview = view) -> Any:
+            return core.prepend(bytes([number]) * 1000, view)
+
+        (joined,) = [found for found in in_threads(put) if found is not None]
+        assert len(set(joined[:1000])) == 1
+        assert bytes(joined[1000:]) == bytes(len(view))
+
+
+def test_an_inflater_is_read_by_one_thread_at_a_time() -> None:
+    """The others are refused, and none of them writes to memory that another one has let go."""
+    raw = random.Random(1).randbytes(1 << 20) + bytes(4 << 20)
+    packed = zlib.compress(raw)
+    for _ in range(5):
+        inflater = core.Inflater("ZLIB")
+        inflater.feed(packed)
+        inflater.finish()
+        said: set[str] = set()
+
+        def read(number: int, inflater: Any = inflater, said: set[str] = said) -> int:
+            nbytes = 0
+            while inflater.status != "end":
+                try:
+                    if number == 0:
+                        inflater.mark(), inflater.window(), inflater.feed(b"")
+                    else:
+                        nbytes += len(inflater.read(100_000 * number))
+                except RuntimeError as fault:
+                    said.add(str(fault))
+            return nbytes
+
+        assert sum(in_threads(read)) == len(raw)
+        assert all("in use" in each for each in said)
+
+
+def new_learner() -> Any:
     example: Any = pytest.importorskip("tfio_store.example._example")
-    learner = example.Learner()
+    return example.Learner()
+
+
+def test_a_learner_counts_each_mapping() -> None:
+    learner = new_learner()
 
     def learn(number: int) -> int:
         for i in range(500):
@@ -124,3 +172,50 @@ def test_a_learner_counts_each_mapping() -> None:
     assert columns["x"][1] == THREADS * 500
     assert len(columns) == 1 + THREADS * 25
     assert all(told[1] == 20 for name, told in columns.items() if name != "x")
+
+
+class Slow:
+    """An array that lets other threads in while its values are asked for."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        time.sleep(0)
+        return np.zeros(self.shape, np.int64)
+
+
+def test_a_learner_keeps_mappings_of_several_forms_apart() -> None:
+    forms = [{f"{form}_{i}": Slow(2, 2) for i in range(1 + 5 * form)} for form in range(4)]
+    learner = new_learner()
+
+    def learn(number: int) -> None:
+        for i in range(100):
+            learner.encode(forms[(number + i) % 4])
+
+    in_threads(learn)
+    columns = learner.state()["columns"]
+    assert {name: told[1] for name, told in columns.items()} == dict.fromkeys(
+        (name for form in forms for name in form), THREADS * 25
+    )
+
+
+def test_a_learner_learns_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    common_shape = example.common_shape
+
+    def slowly(shapes: Any) -> Any:
+        found = common_shape(shapes)
+        time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(example, "common_shape", slowly)
+    for _ in range(5):
+        learner = example.Learner()
+
+        def learn(number: int, learner: Any = learner) -> None:
+            shape = (number + 1, 2) if number else (1, 3)
+            learner.encode({"x": np.zeros(shape, np.float32)})
+
+        in_threads(learn)
+        assert learner.state()["columns"]["x"][6] == [[None]]
