@@ -148,6 +148,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
+def still_without_lock() -> Iterator[None]:
+    """Where Python has begun without the GIL, nothing that the tests import turns it on."""
+    asked = getattr(sys, "_is_gil_enabled", lambda: True)
+    begun_with = asked()
+    yield
+    assert asked() == begun_with
+
+
+@pytest.fixture(scope="session", autouse=True)
 def outside() -> Iterator[Trap]:
     """Blocks every address but this machine's own, and knows who tried."""
     with trap() as noted:

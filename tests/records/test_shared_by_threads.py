@@ -1,18 +1,23 @@
 """What several threads use at once: each record comes once, and is written once.
 
-An interpreter that has one lock makes most of this true by itself. Without it (`python3.14t` with
-PYTHON_GIL=0) the objects' own locks do.
+An interpreter that has one lock makes most of this true by itself. Without it (`python3.14t`) the
+objects' own locks do.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+import sysconfig
 import threading
 import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +25,7 @@ import pytest
 
 core: Any = pytest.importorskip("tfio_store.records._core")
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 THREADS = 8
 RECORDS = [b"%06d" % i * (1 + i % 7) for i in range(20_000)]
 
@@ -34,6 +40,31 @@ def in_threads(work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(begin, range(THREADS)))
+
+
+@pytest.mark.skipif(not FREE_THREADED, reason="this Python has the GIL")
+def test_no_module_of_ours_turns_the_lock_on(tmp_path: Path) -> None:
+    """Nor what they import. TensorFlow's bridge is not declared."""
+    program = """
+import sys
+import tfio_store as tfs
+from tfio_store.example import _example, _resize
+from tfio_store.loader import _pack
+from tfio_store.records import _core
+with tfs.ShardedWriter("train", num_shards=2, compression="GZIP") as writer:
+    for i in range(100):
+        writer.write({"x": i})
+assert len(list(tfs.RecordReader("train"))) == 100
+assert sum(len(tfs.read_table("train")["x"]) for _ in range(2)) == 200
+assert not sys._is_gil_enabled()
+"""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHON_GIL"}
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", program]
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -219,3 +250,52 @@ def test_a_learner_learns_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
 
         in_threads(learn)
         assert learner.state()["columns"]["x"][6] == [[None]]
+
+
+def test_pictures_are_resized_side_by_side() -> None:
+    resize: Any = pytest.importorskip("tfio_store.example._resize").resize
+    pixels = np.random.default_rng(1).integers(0, 256, (200, 300, 3), np.uint8)
+    wanted = np.empty((90, 80, 3), np.uint8)
+    assert resize(pixels, wanted)
+
+    def work(number: int) -> None:
+        out = np.empty_like(wanted)
+        for _ in range(20):
+            assert resize(pixels, out)
+            assert np.array_equal(out, wanted)
+
+    in_threads(work)
+
+
+def test_columns_are_decoded_side_by_side() -> None:
+    """Of the same records, and from one `Spans` too."""
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    records = [example.encode_example({"x": i, "y": [0.5, i], "z": b"%d" % i}) for i in range(5000)]
+    batch = core.RecordBatch.from_records(records)
+    shared = example.Spans.locate(batch.buffer, batch.offsets, batch.lengths, [b"x", b"y", b"z"])
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            own = example.Spans.locate(batch.buffer, batch.offsets, batch.lengths, [b"x"])
+            assert np.array_equal(own.int64s(0), np.arange(5000))
+            assert np.array_equal(shared.int64s(0), np.arange(5000))
+            assert np.array_equal(shared.floats(1, width=2)[1::2], np.arange(5000))
+            assert shared.objects(2)[4999] == b"4999"
+            assert batch.tolist() == records
+
+    in_threads(work)
+
+
+def test_columns_are_encoded_side_by_side() -> None:
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    columns = [
+        (b"x", np.arange(5000), None, 1, None),
+        (b"z", [b"%d" % i for i in range(5000)], None, 1, None),
+    ]
+    wanted = bytes(example.encode_columns(columns, 5000)[0])
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            assert bytes(example.encode_columns(columns, 5000)[0]) == wanted
+
+    in_threads(work)
