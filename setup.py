@@ -104,7 +104,7 @@ MODULES = cythonize(
         "boundscheck": False,
         "wraparound": False,
         "embedsignature": True,
-        "freethreading_compatible": False,
+        "freethreading_compatible": True,
     },
 )
 for module in MODULES:  # cythonize would forget it

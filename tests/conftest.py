@@ -8,6 +8,7 @@ import gc
 import importlib.abc
 import importlib.util
 import os
+import re
 import sys
 import uuid
 import zlib
@@ -36,6 +37,8 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """glibc's: give free memory back to the system."""
 
 TENSORFLOW_ROOM = Path(__file__).parent / "tf"
+CLIENTS = {"gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "azure": "adlfs"}
+"""What a test can't do without, by a word of its name. Not every Python has a wheel of each."""
 
 
 class WithoutTensorFlow(importlib.abc.MetaPathFinder):
@@ -133,7 +136,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Chooses the tests of TensorFlow or the others; skips them where it is not installed."""
+    """Chooses the tests of TensorFlow or the others; skips those of what is not installed."""
+    missing = {word for word, name in CLIENTS.items() if importlib.util.find_spec(name) is None}
+    for item in items if missing else []:
+        for word in missing.intersection(re.split(r"[\W_]+", item.name)):
+            item.add_marker(pytest.mark.skip(reason=f"{CLIENTS[word]} is not installed"))
     wanted = config.getoption("--tensorflow")
     of_tensorflow: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
@@ -145,6 +152,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if wanted != "with":
         config.hook.pytest_deselected(items=of_tensorflow[wanted == "without"])
         items[:] = of_tensorflow[wanted == "only"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def still_without_lock() -> Iterator[None]:
+    """Where Python has begun without the GIL, nothing that the tests import turns it on."""
+    asked = getattr(sys, "_is_gil_enabled", lambda: True)
+    begun_with = asked()
+    yield
+    assert asked() == begun_with
 
 
 @pytest.fixture(scope="session", autouse=True)

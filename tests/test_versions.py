@@ -22,6 +22,9 @@ PYTHONS = [
     for name in PROJECT["project"]["classifiers"]
     if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
 ]
+FREE_THREADED = "3.14t"
+"""Its own wheels, by Python's name for it. The classifiers name none."""
+BUILDS = [*PYTHONS, FREE_THREADED]
 FRAMEWORKS = {"tensorflow", "torch", "grain", "hf", "ray", "beam", "spark", "dask"}
 TOX: dict[str, Any] = PROJECT["tool"]["tox"]
 ROWS: list[str] = TOX["env_list"]
@@ -37,10 +40,10 @@ def table(page: str) -> list[list[str]]:
 
 
 def test_the_matrix_has_each_python_that_the_package_names() -> None:
-    assert sorted(f"python-{python}" for python in PYTHONS) == sorted(
+    assert sorted(f"python-{python}" for python in BUILDS) == sorted(
         row for row in ROWS if row.startswith("python-")
     )
-    assert all(TOX["env"][f"python-{python}"]["base_python"] == [python] for python in PYTHONS)
+    assert all(TOX["env"][f"python-{python}"]["base_python"] == [python] for python in BUILDS)
 
 
 def test_the_matrix_has_the_oldest_tensorflow() -> None:
@@ -97,7 +100,7 @@ def test_the_recipe_for_conda_has_the_bounds_of_the_package() -> None:
 
 def test_the_hosted_builds_are_for_each_python() -> None:
     builds = PROJECT["tool"]["cibuildwheel"]["build"].split()
-    assert {f"cp{python.replace('.', '')}-*" for python in PYTHONS} <= set(builds)
+    assert {f"cp{python.replace('.', '')}-*" for python in BUILDS} <= set(builds)
 
 
 def test_the_checks_run_rows_that_there_are() -> None:

@@ -9,6 +9,13 @@ cdef inflate_container container_of(str codec) except *:
     raise ValueError(f"codec must be 'GZIP' or 'ZLIB', got {codec!r}")
 
 
+cdef tuple STATUSES = ("more", "limit", "member", "end")  # as inflate_status counts them
+
+
+cdef str why_of(const inflater *state):
+    return state.why.decode()
+
+
 # A header is read at once, and kept until all of it is there: its file name may have no end. The extra
 # field alone may take half of this.
 cdef enum:
@@ -17,7 +24,10 @@ cdef enum:
 
 @cython.final
 cdef class Inflater:
-    """A GZIP or ZLIB stream, fed in pieces and read in pieces, that tells how to go on where it stands."""
+    """A GZIP or ZLIB stream, fed in pieces and read in pieces, that tells how to go on where it stands.
+
+    RuntimeError when one thread calls while another one reads.
+    """
 
     cdef inflater *state
     cdef size_t state_bytes
@@ -28,9 +38,9 @@ cdef class Inflater:
     cdef size_t marked_bytes
     cdef object data
     cdef uint64_t before  # bytes of input in front of `data`
-    cdef bint final
-    cdef readonly str status
-    cdef readonly object member
+    cdef bint final, busy
+    cdef str state_now
+    cdef tuple ended
 
     def __cinit__(self, codec):
         cdef inflate_container container = container_of(codec)
@@ -40,30 +50,49 @@ cdef class Inflater:
             raise MemoryError("an Inflater")
         inflate_begin(self.state, container)
         self.data = b""
-        self.status = "more"
+        self.state_now = "more"
 
     def __dealloc__(self):
         pool_give(self.state, self.state_bytes)
         pool_give(self.marked, self.marked_bytes)
         pool_give(self.out, self.out_bytes)
 
-    @cython.critical_section
     def feed(self, data):
         """Take the next bytes. They must not change until they are read."""
-        cdef uint64_t used = self.state.bit >> 3
-        rest = memoryview(self.data)[used:]
-        self.data = bytes(rest) + bytes(data) if len(rest) else memoryview(data).cast("B")
-        self.before += used
-        self.state.bit &= 7
+        cdef uint64_t used
+        flat = memoryview(data)
+        flat = flat.cast("B")
+        with cython.critical_section(self):
+            check_unread(self)
+            used = self.state.bit >> 3
+            rest = memoryview(self.data)[used:]
+            self.data = bytes(rest) + bytes(flat) if len(rest) else flat
+            self.before += used
+            self.state.bit &= 7
 
     def finish(self):
         """Say that the input has ended."""
-        self.final = True
+        with cython.critical_section(self):
+            check_unread(self)
+            self.final = True
 
     @property
     def bit(self):
         """The bit of the file where the next symbol, or the next member, begins."""
-        return 8 * self.before + self.state.bit
+        with cython.critical_section(self):
+            return bit_of(self)
+
+    @property
+    def status(self):
+        """Why `read` gave no more: "limit", "more", "member" or "end"."""
+        with cython.critical_section(self):
+            return self.state_now
+
+    @property
+    def member(self):
+        """Of a member that has just ended: the checksum and the length that its end tells."""
+        with cython.critical_section(self):
+            return self.ended
 
     @cython.critical_section
     def read(self, limit, *, bint exact=False):
@@ -77,25 +106,29 @@ cdef class Inflater:
         cdef size_t most = <size_t> to_count(limit, PY_SSIZE_T_MAX // 2, "limit")
         cdef size_t at = INFLATE_WINDOW
         cdef inflate_status found
-        cdef _Exported memory = export(self.data, "data")
+        cdef _Exported memory
+        check_unread(self)
+        memory = export(self.data, "data")
         self.reserve(most)
+        self.busy = True
         with nogil:
             found = inflate_run(
                 self.state, memory.data, <size_t> memory.size, self.final, self.out, &at,
                 INFLATE_WINDOW + most, exact)
+        self.busy = False
         out = PyBytes_FromStringAndSize(<const char *> self.out + INFLATE_WINDOW, <Py_ssize_t> (at - INFLATE_WINDOW))
         memmove(self.out, self.out + at - INFLATE_WINDOW, INFLATE_WINDOW)
-        self.member = (self.state.check, self.state.length) if found == INFLATE_MEMBER else None
+        self.ended = (self.state.check, self.state.length) if found == INFLATE_MEMBER else None
         if found == INFLATE_MORE and not out and memory.size - <Py_ssize_t> (self.state.bit >> 3) > MOST_HEADER_BYTES:
             raise ValueError(f"a header has more than {MOST_HEADER_BYTES} bytes")
         if found == INFLATE_BAD or found == INFLATE_CUT:
-            self.status = "more"  # the next call meets the same
+            self.state_now = "more"  # the next call meets the same
             if not out:
                 if found == INFLATE_CUT:
                     raise EOFError("the data ends too early")
-                raise ValueError(self.state.why.decode())
+                raise ValueError(why_of(self.state))
         else:
-            self.status = {INFLATE_MORE: "more", INFLATE_FULL: "limit", INFLATE_MEMBER: "member"}.get(found, "end")
+            self.state_now = STATUSES[<int> found]
         return out
 
     cdef int reserve(self, size_t most) except -1:
@@ -119,24 +152,29 @@ cdef class Inflater:
         """What `inflate_block` needs to begin here, but for the `window`: the bit, and the header and how
         many bits that has. From now on it is watched which bytes of the window are used."""
         cdef uint8_t header[INFLATE_MOST_HEADER]
-        cdef uint32_t bits = inflate_header(self.state, header)
+        cdef uint32_t bits
+        check_unread(self)
+        bits = inflate_header(self.state, header)
         self.reserve(0)
         memcpy(self.marked, self.out, INFLATE_WINDOW)
         memset(self.marked + INFLATE_WINDOW, 0, INFLATE_WINDOW)
         self.state.marks = self.marked + INFLATE_WINDOW
         self.state.since_mark = 0
-        return self.bit, header[:(bits + 7) // 8], bits
+        return bit_of(self), header[:(bits + 7) // 8], bits
 
     @property
     def watched(self):
         """Whether all that may copy bytes of the window has been read."""
-        return self.state.since_mark >= INFLATE_WINDOW or self.status == "end"
+        with cython.critical_section(self):
+            check_unread(self)
+            return self.state.since_mark >= INFLATE_WINDOW or self.state_now == "end"
 
     @cython.critical_section
     def window(self):
         """The bytes before the mark, from the first one on that what follows copies. Those between that
         nothing copies are zeros."""
         cdef size_t i, first = INFLATE_WINDOW
+        check_unread(self)
         for i in range(INFLATE_WINDOW):
             if not self.marked[INFLATE_WINDOW + i]:
                 self.marked[i] = 0
@@ -146,6 +184,16 @@ cdef class Inflater:
 
     def __reduce__(self):
         raise TypeError("an Inflater can't be pickled")
+
+
+cdef int check_unread(Inflater inflater) except -1:
+    if inflater.busy:
+        raise RuntimeError("this Inflater is in use by another thread")
+    return 0
+
+
+cdef uint64_t bit_of(Inflater inflater) noexcept:
+    return 8 * inflater.before + inflater.state.bit
 
 
 def inflate_block(data, codec, *, bit, header, header_bits, window, skip, nbytes):
@@ -177,7 +225,7 @@ def inflate_block(data, codec, *, bit, header, header_bits, window, skip, nbytes
             while found == INFLATE_MEMBER and at < limit:
                 found = inflate_run(state, memory.data, <size_t> memory.size, True, out.data, &at, limit, False)
         if at < limit:
-            why = state.why.decode() if found == INFLATE_BAD else "the data ends too early"
+            why = why_of(state) if found == INFLATE_BAD else "the data ends too early"
     finally:
         pool_give(state, state_bytes)
     return memoryview(out)[min(known.size + ahead, at):min(limit, at)], why

@@ -113,12 +113,13 @@ def prepend(head, body):
     if type(owner) is not Buffer:
         return None
     joined, buffer = export(body, "body"), <Buffer> owner
-    if joined.data != buffer.data or front.size > buffer.headroom:
-        return None
+    with cython.critical_section(buffer):
+        if joined.data != buffer.data or front.size > buffer.headroom:
+            return None
+        buffer.headroom = 0
     joined.data -= front.size
     joined.size += front.size
     memcpy(<void *> joined.data, front.data, <size_t> front.size)
-    buffer.headroom = 0
     return memoryview(joined)
 
 

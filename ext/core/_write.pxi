@@ -127,17 +127,17 @@ cdef class FrameWriter:
         self.count += batch.count
         return self.size
 
-    @cython.critical_section
     def take(self):
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
         cdef Buffer taken = Buffer.__new__(Buffer, 0)
-        check_idle(self)
-        claim(self, 0)
-        pool_give(taken.memory, taken.capacity)
-        taken.memory, taken.capacity = self.data, self.capacity
-        taken.data, taken.size = self.data, <Py_ssize_t> self.size
-        self.reserve = max(self.reserve, min(self.size, <size_t> 16 << 20))
-        self.data, self.size, self.capacity, self.count = NULL, 0, 0, 0
+        with cython.critical_section(self):
+            check_idle(self)
+            claim(self, 0)
+            pool_give(taken.memory, taken.capacity)
+            taken.memory, taken.capacity = self.data, self.capacity
+            taken.data, taken.size = self.data, <Py_ssize_t> self.size
+            self.reserve = max(self.reserve, min(self.size, <size_t> 16 << 20))
+            self.data, self.size, self.capacity, self.count = NULL, 0, 0, 0
         return memoryview(taken).toreadonly()
 
 

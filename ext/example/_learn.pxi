@@ -27,13 +27,14 @@ cdef class Learner:
     cdef list names             # all of them
     cdef dict forms             # of mappings so far, by their names
     cdef _Form last
-    cdef dict shapes, nested
+    cdef dict shapes, units     # by place: the common shape of arrays, the dtype of times
+    cdef dict nested
     cdef dict mixed             # features that hold integers, and floats in an earlier record
     cdef int64_t records, others
 
     def __cinit__(self):
         self.numbers, self.names, self.forms, self.last = {}, [], {}, _Form()
-        self.shapes, self.nested, self.mixed = {}, {}, {}
+        self.shapes, self.units, self.nested, self.mixed = {}, {}, {}, {}
 
     def __dealloc__(self):
         free(self.seen)
@@ -56,44 +57,49 @@ cdef class Learner:
 
     @cython.critical_section
     def encode(self, mapping, /):
+        # Code of the values, and in Python, lets other threads in: what it found before may be old then.
         cdef _Features ready
+        cdef _Form form = None
+        cdef list order
         if type(mapping) is dict and not any_ragged(<dict> mapping):
             order = list(<dict> mapping)
-            if order == self.last.order or self.again(order):  # checked and sorted before
-                ready = _features_of(<dict> mapping, self.last.keys)
+            form = self.known(order)
+            if form is not None:  # checked and sorted before
+                ready = _features_of(<dict> mapping, form.keys)
                 record = _example_of(ready)
-                self.check_kinds(ready)
+                self.check_kinds(ready, form)
             else:
                 ready = _features_of(<dict> mapping, None)
                 record = _example_of(ready)
-                self.meet(ready, order)
+                form = self.meet(ready, order)
             if self.mixed:
-                return self.encode(self.as_floats(mapping))
-            self.learn(ready)
+                return self.encode_floats(mapping)
+            self.learn(ready, form)
             return record
         expanded = expand(mapping)
         ready = _features_of(expanded, None)
         record = _example_of(ready)
-        self.meet(ready, list(expanded))
+        form = self.meet(ready, list(expanded))
         if self.mixed:
-            return self.encode(self.as_floats(mapping))
-        self.learn(ready)
-        for name, value in mapping.items():
-            if isinstance(value, Ragged):
-                self.nested[name] = self.nested.get(name, 0) + 1
+            return self.encode_floats(mapping)
+        self.learn(ready, form)
+        self.count_nested(mapping)
         return record
 
-    cdef bint again(self, list order) except -1:
-        """Whether a mapping had these names before; its form is the last one then."""
+    cdef _Form known(self, list order):
+        """The form of a mapping of these names, if there was one before."""
+        cdef _Form form = self.last
+        if order == form.order:
+            return form
         try:
-            known = self.forms.get(tuple(order))
+            form = self.forms.get(tuple(order))
         except TypeError:  # of names that are no str
-            return False
-        if known is not None:
-            self.last = <_Form> known
-        return known is not None
+            return None
+        if form is not None:
+            self.last = form
+        return form
 
-    cdef int meet(self, _Features ready, list order) except -1:
+    cdef _Form meet(self, _Features ready, list order):
         """Find the places of the features of a mapping that is like none so far. New ones come in
         the order of the mapping."""
         cdef Py_ssize_t i
@@ -103,7 +109,7 @@ cdef class Learner:
             if number is not None:
                 self.check_kind(ready, i, <Py_ssize_t> number)
         if self.mixed:
-            return 0
+            return form
         for name in order:
             self.place(name)
         form.places = <size_t *> malloc((<size_t> ready.count + 1) * sizeof(size_t))
@@ -115,12 +121,12 @@ cdef class Learner:
         self.last = form
         if len(self.forms) < _MOST_FORMS:
             self.forms[tuple(order)] = form
-        return 0
+        return form
 
-    cdef int check_kinds(self, _Features ready) except -1:
+    cdef int check_kinds(self, _Features ready, _Form form) except -1:
         cdef Py_ssize_t i
         for i in range(ready.count):
-            self.check_kind(ready, i, <Py_ssize_t> self.last.places[i])
+            self.check_kind(ready, i, <Py_ssize_t> form.places[i])
         return 0
 
     cdef inline int check_kind(self, _Features ready, Py_ssize_t i, Py_ssize_t at) except -1:
@@ -135,19 +141,28 @@ cdef class Learner:
             raise_two_kinds(ready.names[i], item.kind, number, one.kind, one.first)
         return 0
 
-    cdef object as_floats(self, mapping):
-        """The mapping with floats for the integers of `mixed`, which others have as floats."""
+    cdef object encode_floats(self, mapping):
+        """The record of the mapping with floats for the integers of `mixed`, which others have as
+        floats."""
         mixed, self.mixed = self.mixed, {}
-        return as_floats(mapping, mixed, self.records + self.others)
+        return self.encode(as_floats(mapping, mixed, self.records + self.others))
 
-    cdef int learn(self, _Features ready) except -1:
+    cdef int count_nested(self, mapping) except -1:
+        for name, value in mapping.items():
+            if isinstance(value, Ragged):
+                self.nested[name] = self.nested.get(name, 0) + 1
+        return 0
+
+    cdef int learn(self, _Features ready, _Form form) except -1:
         cdef Py_ssize_t i
         cdef ex_feature *item
         cdef _Seen *one
         cdef int64_t count
+        if ready.shapes:
+            self.check_units(ready, form)
         for i in range(ready.count):
             item = &ready.items[i]
-            one = &self.seen[self.last.places[i]]
+            one = &self.seen[form.places[i]]
             if item.absent:
                 continue
             count = <int64_t> item.count
@@ -162,25 +177,48 @@ cdef class Learner:
                 one.scalar = 1
             elif ready.dims[i] == 1:
                 one.listed = 1
-            else:
-                shape, unit = ready.shapes[i]
-                number = self.records + self.others
-                self.note(<Py_ssize_t> self.last.places[i], shape, unit, number)
+            elif ready.shapes[i][1] is not None:
+                self.units[form.places[i]] = ready.shapes[i][1]
         self.records += 1
+        if ready.shapes:
+            self.learn_shapes(ready, form)
         return 0
 
-    cdef int note(self, Py_ssize_t at, tuple shape, object unit, object record) except -1:
-        if len(shape) == 0:
-            self.seen[at].scalar = 1
-        elif len(shape) == 1:
-            self.seen[at].listed = 1
-        known = self.shapes.setdefault(at, ([], []))
-        if len(shape) > 1 and shape not in known[0]:
-            known[0][:] = common_shape([*known[0], shape])
-        if unit is not None and unit not in known[1]:
-            if known[1]:
-                raise_two_units(self.names[at], unit, record, known[1][0])
-            known[1].append(unit)
+    cdef int check_units(self, _Features ready, _Form form) except -1:
+        cdef Py_ssize_t i
+        for i in range(ready.count):
+            if ready.dims[i] != 2 or ready.items[i].absent:
+                continue
+            at, unit = form.places[i], ready.shapes[i][1]
+            known = self.units.get(at)
+            if unit is not None and known is not None and unit != known:
+                raise_two_units(ready.names[i], unit, self.records + self.others, known)
+        return 0
+
+    cdef int learn_shapes(self, _Features ready, _Form form) except -1:
+        cdef Py_ssize_t i
+        cdef tuple shape
+        for i in range(ready.count):
+            if ready.dims[i] != 2 or ready.items[i].absent:
+                continue
+            shape = ready.shapes[i][0]
+            if len(shape) > 1:
+                self.widen(form.places[i], shape)
+            elif len(shape):
+                self.seen[form.places[i]].listed = 1
+            else:
+                self.seen[form.places[i]].scalar = 1
+        return 0
+
+    cdef int widen(self, size_t at, tuple shape) except -1:
+        known = self.shapes.setdefault(at, shape)
+        while known != shape:
+            (common,) = common_shape([known, shape])
+            now = self.shapes[at]
+            if now is known:  # no other thread has come meanwhile
+                self.shapes[at] = common
+                break
+            known = now
         return 0
 
     @cython.critical_section
@@ -189,11 +227,12 @@ cdef class Learner:
 
     @cython.critical_section
     def state(self):
+        cdef _Seen one
         columns = {}
         for at, name in enumerate(self.names):
-            one = &self.seen[<size_t> at]
-            shapes, units = self.shapes.get(at, ([], []))
+            one = self.seen[<size_t> at]
+            shape, unit = self.shapes.get(at), self.units.get(at)
             columns[name] = [one.kind, one.records, one.least, one.most, one.scalar, one.listed,
-                             [list(shape) for shape in shapes], self.nested.get(name, 0),
-                             list(units)]
+                             [] if shape is None else [list(shape)], self.nested.get(name, 0),
+                             [] if unit is None else [unit]]
         return {"records": self.records, "others": self.others, "columns": columns}

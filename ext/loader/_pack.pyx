@@ -40,7 +40,7 @@ cdef class Plan:
     cdef pack_plan plan
     cdef int64_t values, length
 
-    def __init__(self, const int64_t[::1] splits not None, int64_t length, bint concat):
+    def __cinit__(self, const int64_t[::1] splits not None, int64_t length, bint concat):
         cdef size_t most, documents
         cdef pack_status status
         if splits.shape[0] < 1 or not 1 <= length <= INT32_MAX:

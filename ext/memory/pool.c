@@ -27,7 +27,7 @@ typedef struct {
 
 static slot slots[SLOTS]; /* slots[0 .. used) in order of age, the oldest first */
 static size_t used;
-static size_t kept;
+static atomic_size_t kept; /* which who does not hold the lock reads too */
 static atomic_size_t limit = POOL_LIMIT;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 

@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=False
 """The bridge to TensorFlow: ops for datasets, and filesystems. Built without TensorFlow: see abi.h."""
 
 import atexit

@@ -19,8 +19,14 @@ def run(code: str, core: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {name: text for name, text in os.environ.items() if name != "TFIO_STORE_CORE"}
     if core is not None:
         environment["TFIO_STORE_CORE"] = core
+    # google-crc32c has no wheel for each Python, and warns of its own Python code
+    quiet = "ignore:As the c extension couldn't be imported:RuntimeWarning"
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-W", quiet, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

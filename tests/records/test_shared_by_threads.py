@@ -1,21 +1,31 @@
 """What several threads use at once: each record comes once, and is written once.
 
-An interpreter that has one lock makes most of this true by itself. Without it (`python3.14t` with
-PYTHON_GIL=0) the objects' own locks do.
+An interpreter that has one lock makes most of this true by itself. Without it (`python3.14t`) the
+objects' own locks do.
 """
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
+import sys
+import sysconfig
 import threading
+import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 core: Any = pytest.importorskip("tfio_store.records._core")
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 THREADS = 8
 RECORDS = [b"%06d" % i * (1 + i % 7) for i in range(20_000)]
 
@@ -30,6 +40,31 @@ def in_threads(work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(begin, range(THREADS)))
+
+
+@pytest.mark.skipif(not FREE_THREADED, reason="this Python has the GIL")
+def test_no_module_of_ours_turns_the_lock_on(tmp_path: Path) -> None:
+    """Nor what they import. TensorFlow's bridge is not declared."""
+    program = """
+import sys
+import tfio_store as tfs
+from tfio_store.example import _example, _resize
+from tfio_store.loader import _pack
+from tfio_store.records import _core
+with tfs.ShardedWriter("train", num_shards=2, compression="GZIP") as writer:
+    for i in range(100):
+        writer.write({"x": i})
+assert len(list(tfs.RecordReader("train"))) == 100
+assert sum(len(tfs.read_table("train")["x"]) for _ in range(2)) == 200
+assert not sys._is_gil_enabled()
+"""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHON_GIL"}
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", program]
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -109,9 +144,53 @@ def test_memory_of_the_pool_is_lent_to_one_at_a_time() -> None:
     assert all(in_threads(fill))
 
 
-def test_a_learner_counts_each_mapping() -> None:
+def test_memory_in_front_of_a_buffer_is_used_once() -> None:
+    for _ in range(30):
+        buffer = core.Buffer(64 << 10)
+        view = memoryview(buffer)
+        view[:] = bytes(len(view))
+
+        def put(number: int, view: memoryview = view) -> Any:
+            return core.prepend(bytes([number]) * 1000, view)
+
+        (joined,) = [found for found in in_threads(put) if found is not None]
+        assert len(set(joined[:1000])) == 1
+        assert bytes(joined[1000:]) == bytes(len(view))
+
+
+def test_an_inflater_is_read_by_one_thread_at_a_time() -> None:
+    """The others are refused, and none of them writes to memory that another one has let go."""
+    raw = random.Random(1).randbytes(1 << 20) + bytes(4 << 20)
+    packed = zlib.compress(raw)
+    for _ in range(5):
+        inflater = core.Inflater("ZLIB")
+        inflater.feed(packed)
+        inflater.finish()
+        said: set[str] = set()
+
+        def read(number: int, inflater: Any = inflater, said: set[str] = said) -> int:
+            nbytes = 0
+            while inflater.status != "end":
+                try:
+                    if number == 0:
+                        inflater.mark(), inflater.window(), inflater.feed(b"")
+                    else:
+                        nbytes += len(inflater.read(100_000 * number))
+                except RuntimeError as fault:
+                    said.add(str(fault))
+            return nbytes
+
+        assert sum(in_threads(read)) == len(raw)
+        assert all("in use" in each for each in said)
+
+
+def new_learner() -> Any:
     example: Any = pytest.importorskip("tfio_store.example._example")
-    learner = example.Learner()
+    return example.Learner()
+
+
+def test_a_learner_counts_each_mapping() -> None:
+    learner = new_learner()
 
     def learn(number: int) -> int:
         for i in range(500):
@@ -124,3 +203,99 @@ def test_a_learner_counts_each_mapping() -> None:
     assert columns["x"][1] == THREADS * 500
     assert len(columns) == 1 + THREADS * 25
     assert all(told[1] == 20 for name, told in columns.items() if name != "x")
+
+
+class Slow:
+    """An array that lets other threads in while its values are asked for."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        time.sleep(0)
+        return np.zeros(self.shape, np.int64)
+
+
+def test_a_learner_keeps_mappings_of_several_forms_apart() -> None:
+    forms = [{f"{form}_{i}": Slow(2, 2) for i in range(1 + 5 * form)} for form in range(4)]
+    learner = new_learner()
+
+    def learn(number: int) -> None:
+        for i in range(100):
+            learner.encode(forms[(number + i) % 4])
+
+    in_threads(learn)
+    columns = learner.state()["columns"]
+    assert {name: told[1] for name, told in columns.items()} == dict.fromkeys(
+        (name for form in forms for name in form), THREADS * 25
+    )
+
+
+def test_a_learner_learns_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    common_shape = example.common_shape
+
+    def slowly(shapes: Any) -> Any:
+        found = common_shape(shapes)
+        time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(example, "common_shape", slowly)
+    for _ in range(5):
+        learner = example.Learner()
+
+        def learn(number: int, learner: Any = learner) -> None:
+            shape = (number + 1, 2) if number else (1, 3)
+            learner.encode({"x": np.zeros(shape, np.float32)})
+
+        in_threads(learn)
+        assert learner.state()["columns"]["x"][6] == [[None]]
+
+
+def test_pictures_are_resized_side_by_side() -> None:
+    resize: Any = pytest.importorskip("tfio_store.example._resize").resize
+    pixels = np.random.default_rng(1).integers(0, 256, (200, 300, 3), np.uint8)
+    wanted = np.empty((90, 80, 3), np.uint8)
+    assert resize(pixels, wanted)
+
+    def work(number: int) -> None:
+        out = np.empty_like(wanted)
+        for _ in range(20):
+            assert resize(pixels, out)
+            assert np.array_equal(out, wanted)
+
+    in_threads(work)
+
+
+def test_columns_are_decoded_side_by_side() -> None:
+    """Of the same records, and from one `Spans` too."""
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    records = [example.encode_example({"x": i, "y": [0.5, i], "z": b"%d" % i}) for i in range(5000)]
+    batch = core.RecordBatch.from_records(records)
+    shared = example.Spans.locate(batch.buffer, batch.offsets, batch.lengths, [b"x", b"y", b"z"])
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            own = example.Spans.locate(batch.buffer, batch.offsets, batch.lengths, [b"x"])
+            assert np.array_equal(own.int64s(0), np.arange(5000))
+            assert np.array_equal(shared.int64s(0), np.arange(5000))
+            assert np.array_equal(shared.floats(1, width=2)[1::2], np.arange(5000))
+            assert shared.objects(2)[4999] == b"4999"
+            assert batch.tolist() == records
+
+    in_threads(work)
+
+
+def test_columns_are_encoded_side_by_side() -> None:
+    example: Any = pytest.importorskip("tfio_store.example._example")
+    columns = [
+        (b"x", np.arange(5000), None, 1, None),
+        (b"z", [b"%d" % i for i in range(5000)], None, 1, None),
+    ]
+    wanted = bytes(example.encode_columns(columns, 5000)[0])
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            assert bytes(example.encode_columns(columns, 5000)[0]) == wanted
+
+    in_threads(work)

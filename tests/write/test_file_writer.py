@@ -125,6 +125,7 @@ def test_a_file_object_is_written_and_flushed_but_not_closed(compression: str | 
     assert content(file.data, compression) == framed(b"one", b"x" * 9000)
 
 
+@pytest.mark.filterwarnings("ignore:unclosed GzipFile:ResourceWarning")  # from Python 3.14 on
 @pytest.mark.parametrize("end", ["close", "abort"])
 def test_a_writer_that_has_ended_keeps_no_file_object(tmp_path: Path, end: str) -> None:
     """gzip writes its last bytes when nobody holds the file any more."""

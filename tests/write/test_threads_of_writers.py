@@ -79,8 +79,9 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("can't start new thread")
 
+    new = hasattr(threading, "_start_joinable_thread")  # from Python 3.13 on
     with monkeypatch.context() as patch:
-        patch.setattr("threading._start_new_thread", refuse)
+        patch.setattr(threading, "_start_joinable_thread" if new else "_start_new_thread", refuse)
         yield
 
 

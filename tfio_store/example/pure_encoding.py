@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -200,12 +201,22 @@ class Learner:
         self._records = self._others = 0
         self._columns: dict[str, list[Any]] = {}
         self._firsts: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def encode(self, mapping: Mapping[str, Any], /) -> bytes:
         expanded = expand(mapping)
         ready = {name: plain(name, expanded[name]) for name in sorted(expanded)}
         record = _field(1, _features(ready))
-        number = self._records + self._others
+        nested = {name for name in ready if isinstance(mapping.get(name), Ragged)}
+        with self._lock:
+            number = self._records + self._others
+            mixed = self._mixed(ready, number)
+            if not mixed:
+                self._learn(expanded, ready, nested, number)
+        return self.encode(as_floats(mapping, mixed, number)) if mixed else record
+
+    def _mixed(self, ready: Mapping[str, Any], number: int) -> dict[str, int]:
+        """The features that hold integers, and floats in an earlier record: in which one."""
         mixed = {}
         for name, value in ready.items():
             kind, known = _kind_of(value), self._columns.get(name, [0])[0]
@@ -213,17 +224,23 @@ class Learner:
                 mixed[name] = self._firsts[name]
             elif kind and known and kind != known:
                 raise_two_kinds(name, kind, number, known, self._firsts[name])
-        if mixed:
-            return self.encode(as_floats(mapping, mixed, number))
+        return mixed
+
+    def _learn(
+        self,
+        expanded: Mapping[str, Any],
+        ready: Mapping[str, Any],
+        nested: set[str],
+        number: int,
+    ) -> None:
         for name in expanded:
             self._columns.setdefault(name, [0, 0, 0, 0, 0, 0, [], 0, []])
         for name, value in ready.items():
             column = self._columns[name]
             if value is not None:
                 self._note(name, column, expanded[name], value, number)
-                column[7] += isinstance(mapping.get(name), Ragged)
+                column[7] += name in nested
         self._records += 1
-        return record
 
     def _note(self, name: str, column: list[Any], given: Any, value: Any, number: int) -> None:
         kind, shape, unit = _kind_of(value), shape_of(given), unit_of(given)
@@ -244,11 +261,13 @@ class Learner:
             column[6] = [list(each) for each in common_shape([*shapes, shape])]
 
     def skip(self, records: int, /) -> None:
-        self._others += records
+        with self._lock:
+            self._others += records
 
     def state(self) -> dict[str, Any]:
-        columns = {name: list(column) for name, column in self._columns.items()}
-        return {"records": self._records, "others": self._others, "columns": columns}
+        with self._lock:
+            columns = {name: list(column) for name, column in self._columns.items()}
+            return {"records": self._records, "others": self._others, "columns": columns}
 
 
 def _kind_of(value: Any) -> int:

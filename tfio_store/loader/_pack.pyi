@@ -4,6 +4,7 @@ names.
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
 _Int32Array = npt.NDArray[np.int32]
 _Bytes = npt.NDArray[np.uint8]
@@ -18,7 +19,7 @@ class Plan:
     splits do not rise from 0.
     """
 
-    def __init__(self, splits: npt.NDArray[np.int64], length: int, concat: bool) -> None: ...
+    def __new__(cls, splits: npt.NDArray[np.int64], length: int, concat: bool) -> Self: ...
     @property
     def rows(self) -> int:
         """The number of rows."""

@@ -28,6 +28,7 @@ from tfio_store.read.state import MOST
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.one_thread import OneThread
 
 __all__ = [
     "MixedPosition",
@@ -217,6 +218,7 @@ class MixedTraversal:
         self.options = options
         self.passes = 0
         """How many epochs have ended."""
+        self.turn = OneThread("the mixture")
         self.closed = False
         self.last: RecordBatch | list[bytes] | None = None
         """The records that were given last."""

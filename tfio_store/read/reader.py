@@ -27,8 +27,8 @@ class RecordReader(Iterated):
     of the data the cursor moves to the next epoch, so each whole ``for`` loop is one epoch. All
     iterators of a reader, of records and of batches, move the same cursor: together they give each
     record once, and they go on from where `restore` puts them. After `close` they raise ValueError.
-    Use a reader in one thread at a time. It pickles with its cursor, and works on in a forked
-    child.
+    Use a reader in one thread at a time: others get RuntimeError. It pickles with its cursor, and
+    works on in a forked child.
 
     Args:
         source (str | PathLike | list | BinaryIO): A path or URL, a dataset's prefix or folder, a

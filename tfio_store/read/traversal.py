@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from typing_extensions import Self
 
@@ -37,6 +37,7 @@ from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of, state_of
 from tfio_store.read.stream import FileStream, metered
 from tfio_store.records.framing import RecordBatch, RecordIterator
+from tfio_store.records.one_thread import OneThread
 from tfio_store.records.texts import warn
 from tfio_store.storage.read_ahead import Means, Meter
 
@@ -147,6 +148,7 @@ class Traversal:
         """The last batch given."""
         self.passes = 0
         """How many epochs have ended."""
+        self.turn = OneThread("the reader")
         self.closed = False
         self.records = 0
         """How many records were given in batches so far."""
@@ -377,6 +379,7 @@ class AnyTraversal(Protocol):
     """The cursor of an iterator: through a source, or through a mixture."""
 
     passes: int
+    turn: OneThread
 
     @property
     def room(self) -> int: ...
@@ -388,6 +391,9 @@ class AnyTraversal(Protocol):
     def hold(self, nbytes: int) -> None: ...
     def limit(self, threads: int) -> None: ...
     def metrics(self) -> dict[str, float]: ...
+
+
+Given = TypeVar("Given", bound="RecordBatch | list[bytes]")
 
 
 class _ToTheEnd:
@@ -402,15 +408,19 @@ class _ToTheEnd:
         """Whether the epoch has ended, whoever has read the last of it."""
         return self._pass != self._traversal.passes
 
+    def _given(self, give: Callable[[], Given | None]) -> Given:
+        with self._traversal.turn:
+            found = None if self.ended else give()
+        if found is None:
+            raise StopIteration
+        return found
+
 
 class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
     """The batch that is given out record by record."""
 
     def __next__(self) -> RecordBatch | list[bytes]:
-        found = None if self.ended else self._traversal.next_records()
-        if found is None:
-            raise StopIteration
-        return found
+        return self._given(self._traversal.next_records)
 
 
 class Batches(_ToTheEnd, Iterator[RecordBatch]):
@@ -427,10 +437,7 @@ class Batches(_ToTheEnd, Iterator[RecordBatch]):
         if self.ended:
             raise StopIteration
         rest = self._take_rest()
-        batch = self._traversal.next_batch() if rest is None else rest
-        if batch is None:
-            raise StopIteration
-        return batch
+        return self._given(self._traversal.next_batch) if rest is None else rest
 
 
 def traversal_of(reader: Iterated) -> AnyTraversal:
@@ -530,8 +537,9 @@ class Iterated:
     def _leave(self, position: Any) -> None:
         """Go to a position. Give up what is in flight, and what is left of the batch that records
         are given from."""
-        self._traversal.begin(position)
-        self._records.take_rest()
+        with self._traversal.turn:
+            self._traversal.begin(position)
+            self._records.take_rest()
 
     def __enter__(self) -> Self:
         return self

@@ -272,14 +272,17 @@ class RecordIterator:
 @final
 class Inflater:
     """A GZIP or ZLIB stream, fed in pieces and read in pieces, that tells how to go on where it
-    stands."""
-
-    status: str
-    """Why `read` gave no more: "limit", "more", "member" or "end"."""
-    member: tuple[int, int] | None
-    """Of a member that has just ended: the checksum and the length that its end tells."""
+    stands. RuntimeError when one thread calls while another one reads."""
 
     def __new__(cls, codec: str) -> Self: ...
+    @property
+    def status(self) -> str:
+        """Why `read` gave no more: "limit", "more", "member" or "end"."""
+
+    @property
+    def member(self) -> tuple[int, int] | None:
+        """Of a member that has just ended: the checksum and the length that its end tells."""
+
     def feed(self, data: BytesLike) -> None:
         """Take the next bytes. They must not change until they are read."""
 

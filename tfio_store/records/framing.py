@@ -6,7 +6,6 @@ stream in pieces of any size and gives batches of whole records.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import Buffer as BytesLike
@@ -18,6 +17,7 @@ from tfio_store.errors import (
 )
 from tfio_store.records.compiled import load, running
 from tfio_store.records.damage import damaged, short_record
+from tfio_store.records.one_thread import OneThread
 
 __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
@@ -169,7 +169,7 @@ class RecordDecoder:
         self._filled = 0
         self._need = HEADER_BYTES  # what that frame takes, as far as is known
         self._error: DataLossError | RecordTooLargeError | None = None
-        self._inside = _OneThread()
+        self._inside = OneThread("this RecordDecoder")
 
     @property
     def offset(self) -> int:
@@ -303,20 +303,6 @@ class RecordDecoder:
         self._filled = 0 if self._error else len(tail)
         self._carried = Buffer(self._filled + piece if self._filled else 0)
         memoryview(self._carried)[: self._filled] = tail[: self._filled]
-
-
-class _OneThread:
-    """A lock that raises where others wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise RuntimeError("this RecordDecoder is in use by another thread")
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
 
 
 def frame_of(found: Scan) -> int:
