@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,17 +96,6 @@ def test_what_is_to_be_installed_is_an_extra_of_ours(command: str) -> None:
         found = Requirement(word.replace(".[", "tfio_store[") if word.startswith(".") else word)
         if found.name.replace("-", "_") == "tfio_store":
             assert found.extras <= there
-
-
-def test_pip_takes_what_is_installed_of_a_checkout_too() -> None:
-    """There may be no release to find, and none is asked for."""
-    pytest.importorskip("zstandard")
-    (command,) = [one for one in INSTALLS if "zstd" in one and "tfio" in one][:1]
-    line = command.replace(
-        "pip install", f"'{sys.executable}' -m pip install --dry-run --no-index -q"
-    )
-    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # tfio-store

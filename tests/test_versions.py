@@ -30,12 +30,6 @@ OURS = {"demo", "test", "bench", "engines", "docs", "lint", "dev"}
 EXTRAS = set(PROJECT["project"]["optional-dependencies"]) - FRAMEWORKS - OURS
 
 
-def table(page: str) -> list[list[str]]:
-    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    return [row for row in rows if set("".join(row)) > set("-")]
-
-
 def test_the_matrix_has_each_python_that_the_package_names() -> None:
     assert sorted(f"python-{python}" for python in PYTHONS) == sorted(
         row for row in ROWS if row.startswith("python-")
@@ -64,43 +58,9 @@ def test_the_lowest_row_has_every_extra_that_no_framework_brings() -> None:
     assert set(lowest.split()) == EXTRAS
 
 
-def test_the_readme_names_every_extra_for_users() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = {
-        extra
-        for line in readme.splitlines()
-        if line.startswith("| `")
-        for extra in re.findall(r"`([a-z0-9-]+)`", line.split(" | ")[0])
-    }
-    assert named >= FRAMEWORKS | EXTRAS
-
-
-def test_the_page_of_versions_has_each_row_and_names_each_failure() -> None:
-    page = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
-    missing = re.findall(r"^Not run yet: (.+)\.$", page, re.MULTILINE)
-    (head, *lines) = table("docs/versions.md")
-    told = [line[0] for line in lines] + [name for names in missing for name in names.split(", ")]
-    assert sorted(told) == sorted(ROWS)
-    for line in lines:
-        assert len(re.findall(rf"^- {line[0]}: `", page, re.MULTILINE)) == int(
-            line[head.index("failed")]
-        )
-
-
 def test_the_recipe_for_conda_has_the_bounds_of_the_package() -> None:
     recipe = (ROOT / "conda/recipe.yaml").read_text(encoding="utf-8")
     run = recipe.partition("  run:\n")[2].partition("\ntests:")[0]
     wanted = [bound.replace(">=", " >=") for bound in PROJECT["project"]["dependencies"]]
     assert re.findall(r"- (\S+ .+)", run) == wanted
     assert f"  license: {PROJECT['project']['license']}\n" in recipe
-
-
-def test_the_hosted_builds_are_for_each_python() -> None:
-    builds = PROJECT["tool"]["cibuildwheel"]["build"].split()
-    assert {f"cp{python.replace('.', '')}-*" for python in PYTHONS} <= set(builds)
-
-
-def test_the_checks_run_rows_that_there_are() -> None:
-    checks = (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
-    (rows,) = re.findall(r"row: \[(.+)\]", checks)
-    assert set(rows.split(", ")) <= set(ROWS)
