@@ -22,7 +22,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.servers import azurite, ceph as ceph_server, gcs as gcs_emulator, moto, shared
 from tests.servers.moto import KEY, SECRET
-from tests.servers.place import Place
+from tests.servers.place import Place, fresh
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
 from tests.servers.trap import Trap, trap
 from tfio_store.storage import read_ahead
@@ -175,13 +175,6 @@ def s3_options(endpoint: str) -> dict[str, Any]:
     return {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
 
 
-def fresh_bucket(endpoint: str) -> Place:
-    bucket = f"test-{uuid.uuid4().hex[:16]}"
-    place = Place(f"s3://{bucket}", s3_options(endpoint), endpoint)
-    place.fs.mkdir(bucket)
-    return place
-
-
 @pytest.fixture(scope="session")
 def s3_server() -> str:
     """The endpoint URL of an S3 server for the whole run (moto)."""
@@ -193,7 +186,7 @@ def s3_server() -> str:
 @pytest.fixture
 def s3(s3_server: str) -> Iterator[Place]:
     """A fresh bucket."""
-    place = fresh_bucket(s3_server)
+    place = fresh("s3", s3_server)
     yield place
     moto.forget(s3_server, place.root.removeprefix("s3://"))
 
@@ -219,7 +212,7 @@ def ceph_endpoint() -> str:
 @pytest.fixture
 def ceph(ceph_endpoint: str) -> Place:
     """A fresh bucket on Ceph."""
-    return fresh_bucket(ceph_endpoint)
+    return fresh("s3", ceph_endpoint)
 
 
 @pytest.fixture(scope="session")
@@ -233,12 +226,9 @@ def gcs_server() -> str:
 @pytest.fixture
 def gcs(gcs_server: str) -> Iterator[Place]:
     """A fresh bucket on Google Cloud Storage."""
-    bucket = f"test-{uuid.uuid4().hex[:16]}"
-    options = {"endpoint_url": gcs_server, "token": "anon", "project": "test"}
-    place = Place(f"gs://{bucket}", options, gcs_server)
-    place.fs.mkdir(bucket)
+    place = fresh("gs", gcs_server)
     yield place
-    gcs_emulator.forget(gcs_server, bucket)
+    gcs_emulator.forget(gcs_server, place.root.removeprefix("gs://"))
 
 
 @pytest.fixture(scope="session")
@@ -253,11 +243,7 @@ def azure_server() -> str:
 @pytest.fixture
 def azure(azure_server: str) -> Place:
     """A fresh container on Azure Blob Storage."""
-    container = f"test-{uuid.uuid4().hex[:16]}"
-    endpoint = azure_server.partition("BlobEndpoint=")[2].rpartition("/")[0]
-    place = Place(f"az://{container}", {"connection_string": azure_server}, endpoint)
-    place.fs.mkdir(container)
-    return place
+    return fresh("az", azure_server)
 
 
 @pytest.fixture
