@@ -132,37 +132,22 @@ def _deny_first(place: Place, document: dict[str, Any], at: int) -> int:
 
 
 @pytest.mark.parametrize("where", ["root", "page"])
-def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
-    """A reader by blocks would pass them by."""
+@pytest.mark.parametrize(("none", "column", "at"), [("block", 9, 48), ("record", 7, 24)])
+def test_records_without_a_block_and_blocks_without_a_record_are_refused(
+    memory: Place, where: str, none: str, column: int, at: int
+) -> None:
+    """Who reads by blocks would pass the first by, and who looks for records the others."""
     with sharded(memory, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
-    document = root(memory)
+    document, url = root(memory), memory.url("ds/train")
     row = document["pages"][0]
-    if where == "root":
-        row[9] = 0
-    else:
-        row[9] -= _deny_first(memory, document, 48)
+    denied = row[column] if where == "root" else _deny_first(memory, document, at)
+    row[column] -= denied
+    if none == "record":
+        document["records"] -= denied
     put_root(memory, document)
-    with pytest.raises(ManifestError, match="no block"):
-        list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
-
-
-@pytest.mark.parametrize("where", ["root", "page"])
-def test_blocks_without_a_record_are_refused(memory: Place, where: str) -> None:
-    """Whoever looks for records would pass them by."""
-    with sharded(memory, block_bytes=4096) as writer:
-        writer.write_batch(RECORDS)
-    document = root(memory)
-    row = document["pages"][0]
-    records = row[7]
-    if where == "root":
-        row[7] = 0
-    else:
-        row[7] -= _deny_first(memory, document, 24)
-    document["records"] -= records - row[7]
-    put_root(memory, document)
-    with pytest.raises(ManifestError, match="no record"):
-        tfs.RecordSource(memory.url("ds/train"))[:]
+    with pytest.raises(ManifestError, match=f"no {none}"):
+        _ = list(tfs.RecordReader(url).shard(0, 1)) if none == "block" else tfs.RecordSource(url)[:]
 
 
 def test_a_page_that_is_listed_twice_is_refused(memory: Place) -> None:
