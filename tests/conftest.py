@@ -121,12 +121,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """What a module's tests have freed goes back to the system, or workers would only grow. Dropped
     iterators of TensorFlow end here: in the thread that does a client's requests they would wait
-    for it."""
+    for it. What is left are modules that were imported, which are no garbage either."""
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
+        gc.freeze()
         if _trim is not None:
             _trim(0)
 
