@@ -27,17 +27,17 @@ LEFT_OPEN = re.compile(r"\b(?:COMMAND|NUMBERS|OTHER|SOURCE|TARGET|URL)\b|[{|…]
 def texts_of(source: Path) -> Iterator[str]:
     """The strings of a module. Of an f-string, each value is its expression in braces."""
     tree = ast.parse(source.read_text(encoding="utf-8"))
-    parts = [
-        part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
-    ]
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(
                 part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
                 for part in node.values
                 if isinstance(part, ast.Constant | ast.FormattedValue)
             )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
             yield node.value
 
 
