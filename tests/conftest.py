@@ -279,3 +279,11 @@ def backend(request: pytest.FixtureRequest) -> str:
     if request.param == "obstore":
         pytest.importorskip("obstore")  # which Python 3.10 has no wheel of
     return str(request.param)
+
+
+@pytest.fixture
+def pages_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of shards are written in pages of three, as those of very long datasets."""
+    from tests.support.indexes import all_long
+
+    all_long(monkeypatch, 3)

@@ -7,7 +7,6 @@ import pytest
 import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
-from tests.support.indexes import all_long
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.source import open_dataset
 from tfio_store.storage import Storage
@@ -15,9 +14,7 @@ from tfio_store.storage import Storage
 SHARDS = 9
 
 
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.indexes import all_long, root_bytes, sealed, section
-from tests.support.sharded import sharded
+from tests.support.indexes import root_bytes, sealed, section
+from tests.support.sharded import root, sharded
 from tfio_store.errors import DataLossError, ManifestError, ReplacedError
 
 RECORDS = [b"%d " % i + bytes(2000) for i in range(14)]
@@ -25,9 +25,7 @@ LIES = (0, (1 << 32) - 1, 1, 1 << 31, 3)
 MOST_MEMORY = 8 << 20
 
 
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 @pytest.fixture(params=[None, "GZIP"])
@@ -35,11 +33,6 @@ def written(request: pytest.FixtureRequest, memory: Place) -> Place:
     with sharded(memory, compression=request.param, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
     return memory
-
-
-def root(place: Place) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    return found
 
 
 def put_root(place: Place, document: dict[str, Any]) -> None:

@@ -24,11 +24,6 @@ from tfio_store.write.task import check_order, counted_results
 KIB = 1 << 10
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Place:
-    return Place(str(tmp_path))
-
-
 def job_at(place: Place, **options: Any) -> tfs.WriteJob:
     return tfs.WriteJob(place.url("ds/train"), storage_options=place.storage_options, **options)
 
