@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.started import python
 
 ROOT = Path(__file__).parent.parent
 HIDDEN = [
@@ -56,9 +56,7 @@ print(json.dumps(said))
 def said() -> dict[str, str]:
     """What each call says where no extra is installed."""
     program = PROGRAM.format(hidden=HIDDEN, calls=CALLS)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = python(program)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

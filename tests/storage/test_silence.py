@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -23,6 +21,7 @@ from tests.servers.place import Place
 from tests.servers.web import Handler, Web, served
 from tests.storage.test_advice import is_range
 from tests.support.framed import framed
+from tests.support.started import python
 from tfio_store.maintain import doctor
 from tfio_store.storage import Retry, retry as silence
 from tfio_store.storage.answers import StatusError
@@ -339,9 +338,7 @@ def test_a_process_that_ends_meanwhile_says_no_more(s3: Place, backend: str, end
         script = textwrap.dedent(LEAVES).format(
             url=place.url("x"), options=place.storage_options, backend=backend, end=end
         )
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=False
-        )
+        done = python(script)
     assert done.returncode == {"pass": 0, "sys.exit(3)": 3}.get(end, -2)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("LOG ")]
     assert "no whole answer" in done.stderr
