@@ -219,7 +219,7 @@ walks: $(VENV)/.dev
 # A commit to compare with; empty for the last release.
 BASE ?=
 BENCHES := core s3
-BENCHES_ENGINES := dropin torch grain packing memory
+BENCHES_ENGINES := dropin torch grain packing
 
 bench: $(addprefix bench-,$(or $(ONLY),$(BENCHES) $(BENCHES_ENGINES) engines tfdata-s3 host)) ## every table of docs/benchmarks.md, beside peers; ONLY=torch
 
@@ -228,7 +228,7 @@ $(addprefix bench-,$(BENCHES)): bench-%: $(VENV)/.bench
 $(addprefix bench-,$(BENCHES_ENGINES)): bench-%: .venv-engines/.peers
 	$(ENGINES) -m bench.$* $(ARGUMENTS)
 bench-engines: .venv-engines/.ready
-	@set -e; for engine in beam ray spark; do $(ENGINES) -m bench.engines_$$engine; done
+	@set -e; for engine in beam ray spark; do $(ENGINES) -m bench.engines $$engine; done
 bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer
 	$(BIN)/python -m bench.tfdata_s3 --peer-python $(TF216) $(ARGUMENTS)
 

@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.fast_store import fast_store
-from bench.timing import machine, table
+from bench.timing import machine, scratch, table
 
 HERE = Path(__file__).resolve().parent.parent
 BUILT = HERE / "build/compare"
@@ -170,13 +169,12 @@ def main() -> None:
     options = parser.parse_args()
     base = options.base or last_release()
     roots = [checkout(base), HERE]
-    memory = "/dev/shm" if Path("/dev/shm").exists() else None
     begin, comparison = time.monotonic(), Comparison(options.only)
     for start in range(options.starts):
         # each start may take its part of the time
         share = options.seconds * (start + 1) / options.starts
         with ExitStack() as stack:
-            root = stack.enter_context(tempfile.TemporaryDirectory(dir=memory))
+            root = stack.enter_context(scratch())
             near = stack.enter_context(fast_store(root))
             far = stack.enter_context(fast_store(root, wait_ms=LATENCY_MS))
             trees: list[Tree] = []

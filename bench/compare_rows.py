@@ -6,6 +6,7 @@ It imports nothing of this checkout: ``PYTHONPATH`` says whose `tfio_store` it r
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import random
@@ -13,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -58,18 +59,10 @@ class Rows:
 
     def calls(self) -> dict[str, Call]:
         found: dict[str, Call] = {}
-        for rooms in (
-            self.reading,
-            self.writing,
-            self.tensorflow,
-            self.accelerated,
-            self.bucket,
-            self.torch,
-        ):
-            try:
-                found |= rooms()
-            except ImportError:  # such as of torch: its rows are left out
-                continue
+        rooms = self.reading, self.writing, self.tensorflow, self.accelerated, self.bucket
+        for room in (*rooms, self.torch):
+            with contextlib.suppress(ImportError):  # such as of torch: its rows are left out
+                found |= room()
         return found | {"import": self.imported}
 
     def imported(self) -> None:
@@ -141,16 +134,9 @@ class Rows:
             found[f"tf.data, batch_size=, {size}"] = lambda f=files: run(
                 tfs.TFRecordDataset(f, batch_size=64)
             )
-        hundred, kilo, images = (self._files(x) for x in ("100 B", "100 kB", "10 kB"))
-        numbers = self._url("numbers")
+        kilo, numbers = self._files("100 kB"), self._url("numbers")
         return {
             **found,
-            "tf.data, unchanged .batch, 100 B": lambda: run(
-                tfs.TFRecordDataset(hundred).batch(256)
-            ),
-            "tf.data, num_parallel_reads, 10 kB": lambda: run(
-                tfs.TFRecordDataset(images, num_parallel_reads=4).batch(64)
-            ),
             "tf.data, shuffled, 100 kB": lambda: run(
                 tfs.TFRecordDataset(kilo, batch_size=16, shuffle=True)
             ),
@@ -159,11 +145,6 @@ class Rows:
             ),
             "tf.data, shuffled, parsed": lambda: run(
                 tfs.TFRecordDataset(numbers, batch_size=256, schema=spec, shuffle=True)
-            ),
-            "tf.data, .map(parse_single)": lambda: run(
-                tfs.TFRecordDataset(numbers)
-                .map(lambda record: tf.io.parse_single_example(record, spec))
-                .batch(256)
             ),
         }
 
@@ -264,15 +245,10 @@ def measured(call: Call, repeats: int) -> list[float]:
     return [wall / repeats, cpu / repeats, faults * resource.getpagesize() / (1 << 20) / repeats]
 
 
-def questions() -> Iterator[Any]:
-    for line in sys.stdin:
-        yield json.loads(line)
-
-
 def main() -> None:
     """Answer the questions of another process: a row and how often, a line each, as JSON."""
     answers, sys.stdout = sys.stdout, sys.stderr
-    asked = questions()
+    asked = map(json.loads, sys.stdin)
     folder, endpoints = next(asked)
     rows = Rows(folder, endpoints)
     calls = rows.calls()

@@ -5,19 +5,18 @@ Each row is one record size, each ratio from one run.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
 import tfio_store
-from bench.timing import machine, medians, table
+from bench.timing import machine, medians, scratch, table
 from tfio_store.records import framing
 
+Ways = dict[str, Callable[[], None]]
 SIZES = {"100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10}
 SIZES["1 MiB"] = 1 << 20
 FILE_BYTES = 64 << 20
@@ -41,28 +40,35 @@ def loop(records: Iterable[object]) -> None:
         pass
 
 
+def measured(title: str, total: int, ways: Callable[[list[bytes]], Ways], *ratios: str) -> str:
+    """A table of M records/s: a row a size of ``total`` bytes of records; ``ratios``: "a : b"."""
+    rows = []
+    for name, size in SIZES.items():
+        records = records_of(size, total)
+        times = medians(ways(records), rounds=7, round_s=4e-3)
+        rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
+        pairs = (ratio.split(" : ") for ratio in ratios)
+        rows.append([name, *rates, *(f"{times[peer] / times[ours]:.2f}x" for ours, peer in pairs)])
+    heads = [ratio.removeprefix("RecordReader ") for ratio in ratios]
+    return table(f"{title}, M records per second", ["record", *times, *heads], rows)
+
+
 def read(folder: Path) -> str:
     import tfrecord.reader
     from grain.experimental import TFRecordIterDataset
 
-    rows = []
-    for name, size in SIZES.items():
-        records = records_of(size, FILE_BYTES)
-        path = str(folder / f"{size}.tfrecord")
+    path = str(folder / "in.tfrecord")
+
+    def ways(records: list[bytes]) -> Ways:
         Path(path).write_bytes(frames_of(records))
-        ways: dict[str, Callable[[], None]] = {
-            "ours": lambda path=path: loop(tfio_store.RecordReader(path)),
-            "tfrecord": lambda path=path: loop(tfrecord.reader.tfrecord_iterator(path)),
-            "grain": lambda path=path: loop(TFRecordIterDataset(path)),
+        return {
+            "RecordReader": lambda: loop(tfio_store.RecordReader(path)),
+            "tfrecord": lambda: loop(tfrecord.reader.tfrecord_iterator(path)),
+            "grain": lambda: loop(TFRecordIterDataset(path)),
         }
-        times = medians(ways, rounds=7)
-        rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
-        ratios = [f"{times[who] / times['ours']:.2f}x" for who in ("tfrecord", "grain")]
-        rows.append([name, *rates, *ratios])
-        Path(path).unlink()
-    heads = ["record", "RecordReader", "tfrecord", "grain", ": tfrecord", ": grain"]
-    title = "`for record in …` of a local file, M records per second (only ours checks CRCs)"
-    return table(title, heads, rows)
+
+    title = "`for record in …` of a local file (only ours checks CRCs)"
+    return measured(title, FILE_BYTES, ways, "RecordReader : tfrecord", "RecordReader : grain")
 
 
 def write(folder: Path) -> str:
@@ -79,35 +85,25 @@ def write(folder: Path) -> str:
         with tfio_store.TFRecordWriter(path) as writer:
             writer.write_batch(records)
 
-    rows = []
-    for name, size in SIZES.items():
-        records = records_of(size, FILE_BYTES // 2)
+    def ways(records: list[bytes]) -> Ways:
         batch = framing.RecordBatch.from_records(records)
-        ways: dict[str, Callable[[], None]] = {
-            "write": lambda r=records: one_by_one(tfio_store.TFRecordWriter, r),
-            "write_batch(list)": lambda r=records: at_once(r),
-            "write_batch(RecordBatch)": lambda b=batch: at_once(b),
-            "tf.io": lambda r=records: one_by_one(tf.io.TFRecordWriter, r),
+        return {
+            "write": lambda: one_by_one(tfio_store.TFRecordWriter, records),
+            "write_batch(list)": lambda: at_once(records),
+            "write_batch(RecordBatch)": lambda: at_once(batch),
+            "tf.io": lambda: one_by_one(tf.io.TFRecordWriter, records),
         }
-        times = medians(ways, rounds=7)
-        rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
-        rows.append([name, *rates, f"{times['tf.io'] / times['write']:.2f}x"])
-    heads = ["record", *ways, "write : tf.io"]
-    return table("Writing a local file, M records per second", heads, rows)
+
+    return measured("Writing a local file", FILE_BYTES // 2, ways, "write : tf.io")
 
 
 SECTIONS: dict[str, Callable[[Path], str]] = {"read": read, "write": write}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("section", nargs="?", choices=SECTIONS)
-    options = parser.parse_args()
-    if options.section is not None:
-        # in memory, where there is such a folder: a disk would be all that is measured
-        memory = "/dev/shm" if Path("/dev/shm").exists() else None
-        with tempfile.TemporaryDirectory(dir=memory) as folder:
-            print(SECTIONS[options.section](Path(folder)), flush=True)
+    if sys.argv[1:]:
+        with scratch() as folder:
+            print(SECTIONS[sys.argv[1]](Path(folder)), flush=True)
         return
     print(f"{machine()}, CRC32C by {tfio_store.backend().crc32c}\n", flush=True)
     for name in SECTIONS:  # each in a process of its own: the peers' protobufs clash in one

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import tensorflow as tf
 
 import tfio_store as tfs
 from bench.fast_store import KEY, SECRET, fast_store
-from bench.timing import machine, medians, table
+from bench.timing import machine, medians, scratch, table
 
 SIZES = {"100 B": 100, "1 kB": 1000, "10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
 TFDS = "TFDS"
@@ -66,35 +65,30 @@ def whole(records: tf.Tensor) -> Any:
     return tf.io.parse_example(records, SPEC)
 
 
-def interleaved(files: list[str], reader: Any) -> tf.data.Dataset:
-    names = tf.data.Dataset.from_tensor_slices(files)
-    return names.interleave(reader, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+def interleaved(names: tf.data.Dataset, read: Any) -> tf.data.Dataset:
+    return names.interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def listed(files: list[str], read: Any) -> tf.data.Dataset:
-    module = tfs if read is tfs.TFRecordDataset else tf.data.Dataset
-    return module.list_files(files)
+    return (tfs if read is tfs.TFRecordDataset else tf.data.Dataset).list_files(files)
 
 
 def pipelines(batch: int) -> dict[str, Callable[[list[str], Any], tf.data.Dataset]]:
+    def parsed(records: tf.data.Dataset) -> tf.data.Dataset:
+        return records.shuffle(SHUFFLE).batch(batch).map(whole)
+
     return {
         ".batch": lambda files, read: read(files).batch(batch),
         ".map(single).batch": lambda files, read: read(files).map(single).batch(batch),
         ".shuffle.map(single).batch": lambda files, read: (
             read(files).shuffle(SHUFFLE).map(single).batch(batch)
         ),
-        ".shuffle.batch.map(parse_example)": lambda files, read: (
-            read(files).shuffle(SHUFFLE).batch(batch).map(whole)
+        ".shuffle.batch.map(parse_example)": lambda files, read: parsed(read(files)),
+        "interleave.shuffle.batch.map(parse_example)": lambda files, read: parsed(
+            interleaved(tf.data.Dataset.from_tensor_slices(files), read)
         ),
-        "interleave.shuffle.batch.map(parse_example)": lambda files, read: (
-            interleaved(files, read).shuffle(SHUFFLE).batch(batch).map(whole)
-        ),
-        "list_files.interleave.shuffle.batch.map(parse_example)": lambda files, read: (
-            listed(files, read)
-            .interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-            .shuffle(SHUFFLE)
-            .batch(batch)
-            .map(whole)
+        "list_files.interleave.shuffle.batch.map(parse_example)": lambda files, read: parsed(
+            interleaved(listed(files, read), read)
         ),
         "make_batched_features_dataset": lambda files, read: (
             tf.data.experimental.make_batched_features_dataset(
@@ -180,7 +174,7 @@ def measure(
         for pipeline, make in pipelines_of(kind).items():
             if only in pipeline:
                 runs = ways(names, make)
-                seconds = medians(runs, rounds=rounds, round_s=0, between=finished.clear)
+                seconds = medians(runs, rounds=rounds, between=finished.clear)
                 print(place, kind, pipeline, seconds, flush=True)
                 yield kind, pipeline, seconds
         for file in files:
@@ -207,8 +201,7 @@ def main() -> None:
     parser.add_argument("--places", nargs="*", default=PLACES, choices=PLACES)
     parser.add_argument("--only", default="", help="a part of the pipelines' names")
     given = parser.parse_args()
-    memory = "/dev/shm" if Path("/dev/shm").exists() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder, bucket(folder):
+    with scratch() as folder, bucket(folder):
         os.mkdir(f"{folder}/bucket")
         for place in given.places:
             how = given.rounds, given.sizes, place, given.only

@@ -3,9 +3,8 @@
     python -m bench.fast_store PORT FOLDER --wait-ms 30
 
 ``FOLDER/bucket/key`` is the object ``s3://bucket/key``. Bytes go from the file to the socket by
-sendfile, in a process of the server's own, or in several (``--processes``). With ``--limit`` each
-answers so many requests a second, and SlowDown to those beyond. With ``--log`` each request becomes
-a line of JSON.
+sendfile, in a process of the server's own, or in several (``--processes``). With ``--log`` each
+request becomes a line of JSON.
 """
 
 from __future__ import annotations
@@ -43,44 +42,21 @@ def fast_store(
     folder: str | Path,
     *,
     wait_ms: float = 0,
-    limit: float = 0,
     log: str | Path | None = None,
     processes: int = 1,
 ) -> Iterator[str]:
     """The URL of a server of ``folder`` in processes of its own, while the block runs."""
     port = free_port()
     command = [sys.executable, "-m", "bench.fast_store", str(port), str(folder)]
-    command += ["--wait-ms", str(wait_ms), "--limit", str(limit), "--processes", str(processes)]
+    command += ["--wait-ms", str(wait_ms), "--processes", str(processes)]
     command += [] if log is None else ["--log", str(log)]
     with running(command, port=port):
         yield f"http://127.0.0.1:{port}"
 
 
-class Allowance:
-    """So many requests a second, and a tenth of that at once. 0: any number."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate, self._most = rate, max(1.0, rate / 10)
-        self._left, self._at = self._most, time.monotonic()
-        self._lock = threading.Lock()
-
-    def take(self) -> bool:
-        with self._lock:
-            now = time.monotonic()
-            self._left = min(self._most, self._left + (now - self._at) * self._rate)
-            self._at = now
-            if self._rate and self._left < 1:
-                return False
-            self._left -= 1
-            return True
-
-
 class Connection:
-    def __init__(
-        self, end: socket.socket, folder: Path, wait_s: float, allowed: Allowance, log: int | None
-    ) -> None:
-        self._end, self._folder, self._wait_s = end, folder, wait_s
-        self._allowed, self._log = allowed, log
+    def __init__(self, end: socket.socket, folder: Path, wait_s: float, log: int | None) -> None:
+        self._end, self._folder, self._wait_s, self._log = end, folder, wait_s, log
         self._asked: dict[str, object] = {}
 
     def serve(self) -> None:
@@ -110,9 +86,7 @@ class Connection:
         path = self._folder / bucket / key
         self._asked = {"method": method, "key": key, "prefix": asked.get("prefix")}
         self._asked |= {"range": headers.get("range"), "at": time.time()}
-        if not self._allowed.take():
-            self._send(503, body=_error("SlowDown", "Please reduce your request rate."))
-        elif method not in ("GET", "HEAD"):
+        if method not in ("GET", "HEAD"):
             self._send(405, body=_error("MethodNotAllowed", "This store is for reading."))
         elif not key:
             self._send(200, body=self._listing(bucket, asked).encode(), kind="application/xml")
@@ -169,6 +143,7 @@ class Connection:
         root = self._folder / bucket
         keys = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
         found: dict[str, str] = {}
+        token = ""
         for key in keys:
             if not key.startswith(prefix):
                 continue
@@ -177,19 +152,15 @@ class Connection:
             if name <= after or name in found:
                 continue
             if len(found) == limit:
+                token = f"<NextContinuationToken>{escape(max(found))}</NextContinuationToken>"
                 break
-            found[name] = _entry(root / key, key) if stop < 0 else _folder(name)
-        else:
-            limit = PAGE + 1
-        cut = limit <= PAGE
-        token = (
-            f"<NextContinuationToken>{escape(max(found))}</NextContinuationToken>" if cut else ""
-        )
+            folder = f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
+            found[name] = _entry(root / key, key) if stop < 0 else folder
         return (
             '<?xml version="1.0" encoding="UTF-8"?>'
             '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
             f"<Name>{bucket}</Name><Prefix>{escape(prefix)}</Prefix><MaxKeys>{PAGE}</MaxKeys>"
-            f"<KeyCount>{len(found)}</KeyCount><IsTruncated>{str(cut).lower()}</IsTruncated>{token}"
+            f"<KeyCount>{len(found)}</KeyCount><IsTruncated>{str(bool(token)).lower()}</IsTruncated>{token}"
             f"{''.join(found.values())}</ListBucketResult>"
         )
 
@@ -202,10 +173,6 @@ def _entry(path: Path, key: str) -> str:
         f"</LastModified><ETag>{escape(_etag(found))}</ETag>"
         "<StorageClass>STANDARD</StorageClass></Contents>"
     )
-
-
-def _folder(name: str) -> str:
-    return f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
 
 
 def _etag(found: os.stat_result) -> str:
@@ -221,7 +188,6 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--wait-ms", type=float, default=0, help="before each answer")
-    parser.add_argument("--limit", type=float, default=0, help="requests a second; 0: any")
     parser.add_argument("--log", type=Path, help="a file that gets a line for each request")
     parser.add_argument("--processes", type=int, default=1, help="how many of them serve the port")
     given = parser.parse_args()
@@ -229,14 +195,14 @@ def main() -> None:
         if not os.fork():
             ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: it ends with the first
             break
-    allowed, log = Allowance(given.limit), None
+    log = None
     if given.log is not None:
         log = os.open(given.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     # the kernel shares connections out among the processes that listen
     with socket.create_server(("127.0.0.1", given.port), backlog=1024, reuse_port=True) as listener:
         while True:
             end, _ = listener.accept()
-            connection = Connection(end, given.folder, given.wait_ms / 1000, allowed, log)
+            connection = Connection(end, given.folder, given.wait_ms / 1000, log)
             threading.Thread(target=connection.serve, daemon=True).start()
 
 

@@ -11,12 +11,9 @@ s3fs's open file. ArrayRecord reads no S3.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +22,11 @@ import numpy as np
 
 import tfio_store as tfs
 from bench import turns
-from bench.timing import machine, table
+from bench.data import scalars
+from bench.timing import table
 
 FILES = 4
 LENGTH = 2048
-INTS = [f"i{k}" for k in range(5)]
-FLOATS = [f"f{k}" for k in range(5)]
 COUNTS = {"tokens": 12_000, "scalars": 200_000}
 BATCH = 32
 LOADERS = ("as MaxText", "ArrayRecord, shuffled", "source, shuffled", "stream, shuffled")
@@ -93,10 +89,10 @@ def ours(work: Work) -> Any:
 
 
 def batches(work: Work) -> Iterator[Any]:
-    if work.loader == "as MaxText":
-        yield from as_maxtext(work)
-    else:
-        yield from by_array_record(work) if work.loader.startswith("Array") else ours(work)
+    yield from READ.get(work.loader, ours)(work)
+
+
+READ = {"as MaxText": as_maxtext, "ArrayRecord, shuffled": by_array_record}
 
 
 def one(work: Work) -> None:
@@ -111,14 +107,10 @@ def one(work: Work) -> None:
 
 def write(what: str, count: int, folder: Path) -> None:
     """As TFRecords, and the same Examples as ArrayRecords, if that package is there."""
-    random = np.random.default_rng(0)
+    columns = scalars(count)
     if what == "tokens":
-        columns: dict[str, Any] = {
-            "tokens": random.integers(0, 50_000, (count, LENGTH)).astype(np.int32)
-        }
-    else:
-        columns = {name: random.integers(0, 1 << 20, count) for name in INTS}
-        columns |= {name: random.random(count).astype(np.float32) for name in FLOATS}
+        tokens = np.random.default_rng(0).integers(0, 50_000, (count, LENGTH))
+        columns = {"tokens": tokens.astype(np.int32)}
     tfs.write_table(columns, f"{folder}/train", num_shards=FILES)
     with contextlib.suppress(ImportError):
         from array_record.python.array_record_module import ArrayRecordWriter
@@ -131,28 +123,16 @@ def write(what: str, count: int, folder: Path) -> None:
             writer.close()
 
 
+def works_on(what: str, place: str, endpoint: str) -> list[Work]:
+    packed = any(Path(place).glob("*.array_record"))
+    loaders = [name for name in LOADERS if packed or not name.startswith("Array")]
+    return [Work(loader, what, place, endpoint) for loader in loaders]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", type=float, default=1, help="of the usual number of records")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3, help="the most for a run")
-    given = parser.parse_args()
-    lines: list[list[str]] = []
-    print(machine(), "load", *os.getloadavg(), flush=True)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as top, turns.bucket() as (upload, endpoint):
-        for what in COUNTS:
-            folder, count = Path(top, what), int(COUNTS[what] * given.part)
-            folder.mkdir()
-            write(what, count, folder)
-            packed = any(folder.glob("*.array_record"))
-            loaders = [name for name in LOADERS if packed or not name.startswith("Array")]
-            local = [Work(loader, what, str(folder)) for loader in loaders]
-            url = upload(folder, f"bench-{what}")
-            far = [Work(each, what, url, endpoint) for each in loaders if each[:5] != "Array"]
-            for works in (local, far):
-                lines += turns.lines("bench.grain", works, count, given.rounds, given.seconds)
+    found = turns.measure("bench.grain", COUNTS, write, works_on)
     title = f"Batches of {BATCH} by Grain, no worker processes"
-    print(table(title, ["", *turns.COLUMNS], lines))
+    print(table(title, ["", *turns.COLUMNS], [line for _, lines in found for line in lines]))
 
 
 if __name__ == "__main__":

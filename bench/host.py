@@ -474,10 +474,8 @@ def kind(name: str) -> str:
 
 def write(folder: str, mib: int) -> None:
     """The data of all parts: raw shards."""
-    import numpy as np
-
     import tfio_store as tfs
-    from bench.photos import photo
+    from bench.data import photo, scalars
 
     def put(name: str, records: Any, **options: Any) -> None:
         with tfs.ShardedWriter(f"{folder}/bench/{name}", num_shards=16, **options) as writer:
@@ -486,9 +484,7 @@ def write(folder: str, mib: int) -> None:
     for name, size in SIZES.items():
         record = os.urandom(size // 2) + bytes(size - size // 2)
         put(kind(name), [record] * ((mib << 20) // (size + 16)))
-    values, count = np.random.default_rng(1), (mib << 20) // ROW
-    rows: dict[str, Any] = {f"i{k}": values.integers(0, 1000, count) for k in range(5)}
-    rows |= {f"f{k}": values.random(count).astype(np.float32) for k in range(5)}
+    rows = scalars((mib << 20) // ROW)
     put("scalars", tfs.encode_examples(rows), schema={k: str(v.dtype) for k, v in rows.items()})
     with contextlib.suppress(ImportError):
         photos = [photo(seed) for seed in range(PICTURES)]

@@ -11,7 +11,6 @@ median of some, in turns. CPU time is that of all threads.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 
 import tfio_store as tfs
 import tfio_store.grain as ours
-from bench.timing import machine, medians, table
+from bench.timing import costs, machine, table
 from tests.support import packed
 from tfio_store.torch import TFRecordIterable
 
@@ -111,23 +110,14 @@ def main() -> None:
             }
             found = {name: counted(make()) for name, make in loaders.items()}
             calls = {name: partial(consumed, make) for name, make in loaders.items()}
-            clocks = time.perf_counter, time.process_time
-            seconds = [medians(calls, rounds=ROUNDS, round_s=0, clock=clock) for clock in clocks]
-            speed = {name: count / seconds[0][name] for name, (count, _) in found.items()}
-            rows = [
-                [
-                    name,
-                    f"{speed[name]:,.0f}",
-                    f"{speed[name] / speed[PEER]:.2g}",
-                    f"{1e6 * seconds[1][name] / count:,.0f}",
-                    f"{100 * tokens / count / LENGTH:.1f}",
-                ]
-                for name, (count, tokens) in found.items()
-            ]
+            taken, rows = costs(calls, rounds=ROUNDS), []
+            speed = {name: count / taken[name].wall for name, (count, _) in found.items()}
+            for name, (count, tokens) in found.items():
+                cells = [f"{speed[name]:,.0f}", f"{speed[name] / speed[PEER]:.2g}"]
+                cells.append(f"{1e6 * taken[name].busy / count:,.0f}")
+                rows.append([name, *cells, f"{100 * tokens / count / LENGTH:.1f}"])
             title = f"{how}: {DOCUMENTS:,} documents in rows of {LENGTH:,}, batches of {BATCH}"
-            print(
-                table(title, ["loader", "rows/s", "ratio", "processor µs a row", "fill, %"], rows)
-            )
+            print(table(title, COLUMNS, rows))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import statistics
-import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -27,24 +23,22 @@ import s3fs
 import tensorflow as tf
 
 import tfio_store as tfs
+from bench.data import FLOATS, INTS, scalars
 from bench.fast_store import fast_store, options
-from bench.timing import machine, medians, table
+from bench.timing import costs, machine, scratch, table
 
 RANGE_BYTES = 8 << 20
 IN_FLIGHT = {"fsspec": 16, "obstore": 32}
 ROW_BYTES = {"10 scalars": 170, "100 kB": 100_000}
 BATCH = {"10 scalars": 1024, "100 kB": 32}
-SPEC = {f"i{k}": tf.io.FixedLenFeature([], tf.int64) for k in range(5)}
-SPEC |= {f"f{k}": tf.io.FixedLenFeature([], tf.float32) for k in range(5)}
+SPEC = {name: tf.io.FixedLenFeature([], tf.int64) for name in INTS}
+SPEC |= {name: tf.io.FixedLenFeature([], tf.float32) for name in FLOATS}
 
 
 def rows(what: str, count: int) -> Any:
-    values = np.random.default_rng(1)
     if what == "10 scalars":
-        columns: dict[str, Any] = {f"i{k}": values.integers(0, 1000, count) for k in range(5)}
-        columns |= {f"f{k}": values.random(count).astype(np.float32) for k in range(5)}
-        return tfs.encode_examples(columns)
-    data, size = values.bytes(16 << 20), ROW_BYTES[what]
+        return tfs.encode_examples(scalars(count))
+    data, size = np.random.default_rng(1).bytes(16 << 20), ROW_BYTES[what]
     return [data[at : at + size] for at in (i * 7919 % (len(data) - size) for i in range(count))]
 
 
@@ -123,29 +117,17 @@ class Shards:
             list(pool.map(one, self._ranges))
 
 
-def counted(run: Callable[[], object], found: list[float]) -> Callable[[], object]:
-    """As ``run``, whose processor seconds are added to ``found``."""
-
-    def measured() -> None:
-        before = time.process_time()
-        run()
-        found.append(time.process_time() - before)
-
-    return measured
-
-
 def measure(shards: Shards, rounds: int) -> list[list[str]]:
     """The lines of one kind of rows: candidates take turns."""
-    ways = {(how, of): run for of in IN_FLIGHT for how, run in shards.ways(of).items()}
-    cpu: dict[tuple[str, str], list[float]] = {key: [] for key in ways}
-    names = {f"{how}, {of}": (how, of) for how, of in ways}
-    runs = {name: counted(ways[key], cpu[key]) for name, key in names.items()}
-    seconds = medians(runs, rounds=rounds, round_s=0)
+    ways = {of: shards.ways(of) for of in IN_FLIGHT}
+    runs = {f"{how}, {of}": run for of in ways for how, run in ways[of].items()}
+    cost_of = costs(runs, rounds=rounds)
     lines = []
-    for how in dict.fromkeys(how for how, _ in ways):
-        speeds = [f"{shards.nbytes / seconds[f'{how}, {of}'] / 1e6:.0f}" for of in IN_FLIGHT]
-        costs = [statistics.median(cpu[how, of]) / shards.nbytes * 2**30 for of in IN_FLIGHT]
-        lines.append([f"{shards.what}: {how}", *speeds, *(f"{cost:.2f}" for cost in costs)])
+    for how in ways["fsspec"]:
+        several = [cost_of[f"{how}, {of}"] for of in IN_FLIGHT]
+        speeds = [f"{shards.nbytes / cost.wall / 1e6:.0f}" for cost in several]
+        busy = [f"{cost.busy / shards.nbytes * 2**30:.2f}" for cost in several]
+        lines.append([f"{shards.what}: {how}", *speeds, *busy])
         print(*lines[-1], sep=" | ", flush=True)
     return lines
 
@@ -156,8 +138,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     lines: list[list[str]] = []
-    memory = "/dev/shm" if Path("/dev/shm").exists() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder, fast_store(folder) as endpoint:
+    with scratch() as folder, fast_store(folder) as endpoint:
         for what, nbytes in ROW_BYTES.items():
             with tfs.ShardedWriter(f"{folder}/bench/{what[:3]}", num_shards=16) as writer:
                 writer.write_batch(rows(what, (given.mib << 20) // nbytes))

@@ -1,9 +1,7 @@
 """``make bench-tfdata-s3``: reading S3 in tf.data, beside tensorflow-io 0.37.1 on TensorFlow 2.16.
 
-The server is Ceph's gateway on this machine, behind a proxy that makes each request wait 30 ms and
-gives each connection 80 MB/s, as a bucket in the same region does. Each
-reader runs in a process of its own, since the two need different TensorFlows; the time is taken in
-there, from making the dataset to its last batch.
+The bucket is that of `bench.turns`. Each reader runs in a process of its own, since the two need
+different TensorFlows; the time is taken in there, from making the dataset to its last batch.
 """
 
 from __future__ import annotations
@@ -14,19 +12,17 @@ import os
 import statistics
 import subprocess
 import sys
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tfio_store as tfs
-from bench.timing import table
-from tests.servers.ceph import KEY, SECRET, ceph
-from tests.servers.shaping_proxy import shaped
+from bench import turns
+from bench.timing import machine, scratch, table
 
 RECORD_BYTES = 10 << 10
 SHARDS = 8
-URL = "s3://bench/tfdata/train"
 
 CLIENT = """
 import json, os, sys, time
@@ -63,40 +59,35 @@ def run(python: str, job: dict[str, Any], records: int) -> float:
     return statistics.median(float(seconds) for _, seconds in rounds[1:])
 
 
-def jobs(endpoint: str, files: list[str], peer: str, rounds: int) -> dict[str, Any]:
+def jobs(endpoint: str, url: str, peer: str, rounds: int) -> dict[str, Any]:
+    files = [f"{url}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(SHARDS)]
+    where = turns.options(endpoint)
     environment = {
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_ACCESS_KEY_ID": where["key"],
+        "AWS_SECRET_ACCESS_KEY": where["secret"],
         "AWS_REGION": "us-east-1",
         "S3_ENDPOINT": endpoint,
         "S3_USE_HTTPS": "0",
         "S3_VERIFY_SSL": "0",
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    where = {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
-    common = {"environment": environment, "rounds": rounds, "files": files, "url": URL}
-    found: dict[str, Any] = {}
-    for parallel in (None, SHARDS):
-        name = f"tensorflow-io, num_parallel_reads={parallel}"
-        found[name] = (peer, {**common, "reader": "tensorflow-io", "parallel": parallel})
-    for backend in ("fsspec", "obstore"):
-        found[f"ours, {backend}"] = (
-            sys.executable,
-            {**common, "reader": "ours", "where": where, "backend": backend},
-        )
-    return found
+    common = {"environment": environment, "rounds": rounds, "files": files, "url": url}
+    theirs = common | {"reader": "tensorflow-io"}
+    ours = common | {"reader": "ours", "where": where}
+    return {
+        f"tensorflow-io, num_parallel_reads={many}": (peer, theirs | {"parallel": many})
+        for many in (None, SHARDS)
+    } | {
+        f"ours, {backend}": (sys.executable, ours | {"backend": backend})
+        for backend in ("fsspec", "obstore")
+    }
 
 
-def fill(endpoint: str, nbytes: int) -> int:
-    import s3fs
-
-    options = {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
-    s3fs.S3FileSystem(**options).mkdir("bench")
+def fill(folder: str, nbytes: int) -> int:
     count = nbytes // RECORD_BYTES
     data = np.random.default_rng(1).bytes(RECORD_BYTES + count)
-    with tfs.ShardedWriter(URL, num_shards=SHARDS, storage_options=options) as writer:
-        for i in range(count):
-            writer.write(data[i : i + RECORD_BYTES])
+    with tfs.ShardedWriter(f"{folder}/train", num_shards=SHARDS) as writer:
+        writer.write_batch(data[i : i + RECORD_BYTES] for i in range(count))
     return count
 
 
@@ -107,18 +98,18 @@ def main() -> None:
     parser.add_argument("--peer-python", default=".venv-tf216/bin/python", help="has tensorflow-io")
     given = parser.parse_args()
     rows = []
-    with ExitStack() as stack:
-        direct = stack.enter_context(ceph())
-        records = fill(direct, given.mib << 20)
-        proxy = stack.enter_context(shaped(direct, ttfb_ms=30, bandwidth=80e6)).endpoint
-        names = [f"{URL}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(SHARDS)]
-        found = jobs(proxy, names, os.path.abspath(given.peer_python), given.rounds)
+    print(machine(), flush=True)
+    with scratch() as folder, turns.bucket() as (upload, endpoint):
+        records = fill(folder, given.mib << 20)
+        url = upload(Path(folder), "bench-tfdata") + "/train"
+        found = jobs(endpoint, url, os.path.abspath(given.peer_python), given.rounds)
         seconds = {name: run(*job, records) for name, job in found.items()}  # type: ignore[call-arg]
         best = min(taken for name, taken in seconds.items() if "tensorflow-io" in name)
         for name, taken in seconds.items():
             speed = records * RECORD_BYTES / taken / 1e6
             rows.append([name, f"{speed:.0f}", f"{best / taken:.2f}"])
-    print(table(f"{given.mib} MiB from Ceph, records of 10 KiB", ["", "MB/s", "x best peer"], rows))
+    title = f"{given.mib} MiB from a bucket, records of 10 KiB"
+    print(table(title, ["", "MB/s", "x best peer"], rows))
 
 
 if __name__ == "__main__":

@@ -5,43 +5,57 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 
-def medians(
+class Cost(NamedTuple):
+    """Seconds and processor seconds of one call."""
+
+    wall: float
+    busy: float
+
+
+def costs(
     candidates: Mapping[str, Callable[[], object]],
     *,
-    rounds: int = 25,
-    round_s: float = 0.004,
-    clock: Callable[[], float] = time.perf_counter,
+    rounds: int,
+    round_s: float = 0,
     between: Callable[[], object] = lambda: None,
-) -> dict[str, float]:
-    """Seconds that one call of each takes: the median of ``rounds`` rounds of ``round_s``.
+) -> dict[str, Cost]:
+    """What one call of each costs: the median of the rounds.
 
-    ``clock``: `time.thread_time` leaves out what other processes took of the CPU, for work that
-    neither waits nor starts threads. ``between`` is called where the clock stands still.
+    What is shorter than ``round_s`` seconds is repeated in its round. ``between`` is called before
+    each round of one, whose clock stands still.
     """
-    repeats = {name: _repeats(call, round_s, clock) for name, call in candidates.items()}
-    times: dict[str, list[float]] = {name: [] for name in candidates}
+    repeats = {}
+    for name, call in candidates.items():
+        call()  # warms up
+        repeats[name] = max(1, int(round_s / max(_cost(call, 1).wall, 1e-8)))
+    found: dict[str, list[Cost]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, call in candidates.items():
             between()
-            times[name].append(_time(call, repeats[name], clock))
-    return {name: statistics.median(values) for name, values in times.items()}
+            found[name].append(_cost(call, repeats[name]))
+    return {
+        name: Cost(*map(statistics.median, zip(*several, strict=True)))
+        for name, several in found.items()
+    }
 
 
-def _time(call: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
-    start = clock()
+def medians(candidates: Mapping[str, Callable[[], object]], **how: Any) -> dict[str, float]:
+    """The seconds of `costs`."""
+    return {name: cost.wall for name, cost in costs(candidates, **how).items()}
+
+
+def _cost(call: Callable[[], object], repeats: int) -> Cost:
+    wall, busy = time.perf_counter(), time.process_time()
     for _ in range(repeats):
         call()
-    return (clock() - start) / repeats
-
-
-def _repeats(call: Callable[[], object], round_s: float, clock: Callable[[], float]) -> int:
-    call()  # warms up
-    return max(1, int(round_s / max(_time(call, 1, clock), 1e-8)))
+    return Cost((time.perf_counter() - wall) / repeats, (time.process_time() - busy) / repeats)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> str:
@@ -54,6 +68,11 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> str:
 
     rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
     return "\n".join([f"**{title}**", "", line(columns), rule, *map(line, rows), ""])
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory where there is such a place: a disk would be all that is measured."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").exists() else None)
 
 
 def machine() -> str:

@@ -7,13 +7,10 @@ only. Images are not decoded: that takes as long in every loader. They come as t
 
 from __future__ import annotations
 
-import argparse
-import io
 import json
 import os
-import subprocess
+import shutil
 import sys
-import tarfile
 import tempfile
 import types
 from collections.abc import Callable, Generator, Iterator
@@ -25,15 +22,14 @@ import numpy as np
 
 import tfio_store as tfs
 from bench import turns
-from bench.timing import machine, table
+from bench.data import FLOATS, INTS, scalars
+from bench.timing import table
 from tfio_store.dali import write_idx
 
 WORKERS, SHARDS = 2, 8
 BATCH = {"rows": 1024, "images": 32}
 COUNTS = {"rows": 2_000_000, "images": 8_000}
 TITLES = {"rows": "rows of 10 scalars", "images": "images of 100 KB"}
-LOADERS = ("tfio_store", "tfrecord", "webdataset", "streaming")
-SCALARS = [f"i{k}" for k in range(5)] + [f"f{k}" for k in range(5)]
 Row = dict[str, Any]
 
 
@@ -74,7 +70,7 @@ def by_tfrecord(work: Work) -> Generator[Any, None, None]:
 
     names = {"image": "byte", "label": "int"}
     if work.what == "rows":
-        names = {name: "int" if name[0] == "i" else "float" for name in SCALARS}
+        names = dict.fromkeys(INTS, "int") | dict.fromkeys(FLOATS, "float")
     place = f"{work.folder}/tfrecord/one"
     yield from loaded(work, TFRecordDataset(f"{place}.tfrecord", f"{place}.idx", names))
 
@@ -112,7 +108,7 @@ def by_streaming(work: Work) -> Generator[Any, None, None]:
     kind = streaming().StreamingDataset
     yield from loaded(work, kind(**place, batch_size=BATCH[work.what], shuffle=work.shuffle))
     if work.endpoint:
-        subprocess.run(["rm", "-rf", place["local"]], check=True)
+        shutil.rmtree(place["local"])
 
 
 def loaded(work: Work, dataset: Any) -> Iterator[Any]:
@@ -167,10 +163,9 @@ def streaming() -> Any:
 
 
 def columns(what: str, count: int) -> dict[str, Any]:
-    values = np.random.default_rng(1)
     if what == "rows":
-        made: dict[str, Any] = {n: values.integers(0, 1000, count) for n in SCALARS[:5]}
-        return made | {n: values.random(count).astype(np.float32) for n in SCALARS[5:]}
+        return scalars(count)
+    values = np.random.default_rng(1)
     sizes = values.integers(90_000, 110_000, count).tolist()
     images = [b"\xff\xd8\xff" + values.bytes(size) for size in sizes]
     return {"image": images, "label": np.arange(count)}
@@ -183,15 +178,16 @@ def rows(made: dict[str, Any], shard: int) -> Iterator[Row]:
         yield {name: column[i] for name, column in made.items()}
 
 
-def in_tar(what: str, row: Row) -> list[tuple[str, bytes]]:
+def in_tar(what: str, row: Row) -> Row:
     if what == "rows":
-        plain = {name: value.item() for name, value in row.items()}
-        return [("json", json.dumps(plain).encode())]
-    return [("jpg", row["image"]), ("cls", str(row["label"]).encode())]
+        return {"json": {name: value.item() for name, value in row.items()}}
+    return {"jpg": row["image"], "cls": int(row["label"])}
 
 
 def write(what: str, count: int, folder: Path) -> None:
     """The same records in all formats."""
+    import webdataset
+
     made = columns(what, count)
     tfs.write_table(made, f"{folder}/tfrecord/train", num_shards=SHARDS)
     with open(folder / "tfrecord/one.tfrecord", "wb") as one:  # which its workers share by an index
@@ -200,15 +196,12 @@ def write(what: str, count: int, folder: Path) -> None:
     write_idx(f"{folder}/tfrecord/one.tfrecord", f"{folder}/tfrecord/one.idx")
     (folder / "tar").mkdir()
     for shard in range(SHARDS):
-        with tarfile.open(folder / "tar" / f"{shard}.tar", "w") as tar:
+        with webdataset.TarWriter(f"{folder}/tar/{shard}.tar") as tar:
             for number, row in enumerate(rows(made, shard)):
-                for suffix, data in in_tar(what, row):
-                    info = tarfile.TarInfo(f"{number:08d}.{suffix}")
-                    info.size = len(data)
-                    tar.addfile(info, io.BytesIO(data))
+                tar.write({"__key__": f"{number:08d}"} | in_tar(what, row))
     kinds = {"image": "bytes", "label": "int64"}
     if what == "rows":
-        kinds = {name: "int64" if name[0] == "i" else "float32" for name in SCALARS}
+        kinds = dict.fromkeys(INTS, "int64") | dict.fromkeys(FLOATS, "float32")
     with streaming().MDSWriter(out=str(folder / "mds"), columns=kinds) as writer:
         for shard in range(SHARDS):
             for row in rows(made, shard):
@@ -240,37 +233,17 @@ def one(work: Work) -> None:
 
 def works_on(what: str, folder: str, endpoint: str) -> list[Work]:
     if not endpoint:
-        found = [Work(loader, what, folder) for loader in LOADERS]
+        found = [Work(loader, what, folder) for loader in READ]
         return [*found, Work("tfio_store", what, folder, shuffle=True)]
     backends = ("obstore", "fsspec")
     found = [Work("tfio_store", what, folder, endpoint, backend=each) for each in backends]
-    return [*found, *(Work(loader, what, folder, endpoint) for loader in LOADERS[2:])]
+    return [*found, *(Work(loader, what, folder, endpoint) for loader in [*READ][2:])]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", type=float, default=1, help="of the usual number of records")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10, help="the most for an epoch")
-    parser.add_argument("--kinds", nargs="+", default=list(BATCH))
-    given = parser.parse_args()
-    print(machine(), "load", *os.getloadavg(), flush=True)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as top, turns.bucket() as (upload, endpoint):
-        for what in given.kinds:
-            folder, count = Path(top, what), int(COUNTS[what] * given.part)
-            folder.mkdir()
-            write(what, count, folder)
-            places = ((str(folder), ""), (upload(folder, f"bench-{what}"), endpoint))
-            lines = [
-                line
-                for place, address in places
-                for line in turns.lines(
-                    "bench.torch", works_on(what, place, address), count, given.rounds,
-                    given.seconds,
-                )
-            ]  # fmt: skip
-            title = f"To tensors in the training process, {WORKERS} workers"
-            print(table(title, [TITLES[what], *turns.COLUMNS], lines), flush=True)
+    title = f"To tensors in the training process, {WORKERS} workers"
+    for what, lines in turns.measure("bench.torch", COUNTS, write, works_on):
+        print(table(title, [TITLES[what], *turns.COLUMNS], lines), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ own. What processes share is counted once (PSS).
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -26,6 +27,7 @@ from typing import Any
 
 import psutil
 
+from bench.timing import machine, scratch
 from tests.servers.ceph import KEY, SECRET, ceph, installed
 from tests.servers.moto import moto
 from tests.servers.shaping_proxy import shaped
@@ -134,6 +136,35 @@ def run(module: str, work: Any, most: float, *, weigh: bool = False) -> dict[str
         raise RuntimeError(f"{work}: {done.stderr[-2000:]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def measure(
+    module: str,
+    counts: dict[str, int],
+    write: Callable[[str, int, Path], None],
+    works: Callable[[str, str, str], list[Any]],
+) -> Iterator[tuple[str, list[list[str]]]]:
+    """Each kind of records, and the `lines` of its works: of local files, then of a bucket.
+
+    ``counts`` of records are usual. ``write`` puts so many into a folder. ``works`` are on a kind
+    in a folder or at a URL of an endpoint."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--part", type=float, default=1, help="of the usual number of records")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5, help="the most for a run")
+    parser.add_argument("--kinds", nargs="+", default=list(counts))
+    given = parser.parse_args()
+    print(machine(), "load", *os.getloadavg(), flush=True)
+    with scratch() as top, bucket() as (upload, endpoint):
+        for what in given.kinds:
+            folder, count = Path(top, what), int(counts[what] * given.part)
+            folder.mkdir()
+            write(what, count, folder)
+            found: list[list[str]] = []
+            for place, address in ((str(folder), ""), (upload(folder, f"bench-{what}"), endpoint)):
+                some = works(what, place, address)
+                found += lines(module, some, count, given.rounds, given.seconds)
+            yield what, found
 
 
 def lines(module: str, works: list[Any], count: int, rounds: int, most: float) -> list[list[str]]:

@@ -23,7 +23,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.servers import azurite, ceph as ceph_server, gcs as gcs_emulator, moto, shared
 from tests.servers.moto import KEY, SECRET
-from tests.servers.place import Place
+from tests.servers.place import Place, fresh
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
 from tests.servers.trap import Trap, trap
 from tfio_store.storage import read_ahead
@@ -124,12 +124,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """What a module's tests have freed goes back to the system, or workers would only grow. Dropped
     iterators of TensorFlow end here: in the thread that does a client's requests they would wait
-    for it."""
+    for it. What is left are modules that were imported, which are no garbage either."""
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
+        gc.freeze()
         if _trim is not None:
             _trim(0)
 
@@ -191,13 +193,6 @@ def s3_options(endpoint: str) -> dict[str, Any]:
     return {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
 
 
-def fresh_bucket(endpoint: str) -> Place:
-    bucket = f"test-{uuid.uuid4().hex[:16]}"
-    place = Place(f"s3://{bucket}", s3_options(endpoint), endpoint)
-    place.fs.mkdir(bucket)
-    return place
-
-
 @pytest.fixture(scope="session")
 def s3_server() -> str:
     """The endpoint URL of an S3 server for the whole run (moto)."""
@@ -209,7 +204,7 @@ def s3_server() -> str:
 @pytest.fixture
 def s3(s3_server: str) -> Iterator[Place]:
     """A fresh bucket."""
-    place = fresh_bucket(s3_server)
+    place = fresh("s3", s3_server)
     yield place
     moto.forget(s3_server, place.root.removeprefix("s3://"))
 
@@ -235,7 +230,7 @@ def ceph_endpoint() -> str:
 @pytest.fixture
 def ceph(ceph_endpoint: str) -> Place:
     """A fresh bucket on Ceph."""
-    return fresh_bucket(ceph_endpoint)
+    return fresh("s3", ceph_endpoint)
 
 
 @pytest.fixture(scope="session")
@@ -249,12 +244,9 @@ def gcs_server() -> str:
 @pytest.fixture
 def gcs(gcs_server: str) -> Iterator[Place]:
     """A fresh bucket on Google Cloud Storage."""
-    bucket = f"test-{uuid.uuid4().hex[:16]}"
-    options = {"endpoint_url": gcs_server, "token": "anon", "project": "test"}
-    place = Place(f"gs://{bucket}", options, gcs_server)
-    place.fs.mkdir(bucket)
+    place = fresh("gs", gcs_server)
     yield place
-    gcs_emulator.forget(gcs_server, bucket)
+    gcs_emulator.forget(gcs_server, place.root.removeprefix("gs://"))
 
 
 @pytest.fixture(scope="session")
@@ -269,11 +261,7 @@ def azure_server() -> str:
 @pytest.fixture
 def azure(azure_server: str) -> Place:
     """A fresh container on Azure Blob Storage."""
-    container = f"test-{uuid.uuid4().hex[:16]}"
-    endpoint = azure_server.partition("BlobEndpoint=")[2].rpartition("/")[0]
-    place = Place(f"az://{container}", {"connection_string": azure_server}, endpoint)
-    place.fs.mkdir(container)
-    return place
+    return fresh("az", azure_server)
 
 
 @pytest.fixture
@@ -307,3 +295,11 @@ def backend(request: pytest.FixtureRequest) -> str:
     if request.param == "obstore":
         pytest.importorskip("obstore")  # which Python 3.10 has no wheel of
     return str(request.param)
+
+
+@pytest.fixture
+def pages_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of shards are written in pages of three, as those of very long datasets."""
+    from tests.support.indexes import all_long
+
+    all_long(monkeypatch, 3)

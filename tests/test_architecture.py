@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.support.started import python
 
 PACKAGE = Path(__file__).parent.parent / "tfio_store"
 
@@ -315,7 +316,7 @@ def test_no_room_or_door_bears_the_name_of_a_public_function() -> None:
 def test_import_is_light() -> None:
     heavy = ("numpy", "fsspec", "google_crc32c", "tensorflow", "pyarrow", "click", "rich")
     code = f"import sys, tfio_store; print([m for m in {heavy!r} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = python(code, check=True)
     assert found.stdout.strip() == "[]"
 
 
@@ -325,7 +326,7 @@ def test_what_storage_takes_is_light() -> None:
     code = (
         f"import sys, tfio_store as t; {names}; print([m for m in {heavy!r} if m in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = python(code, check=True)
     assert found.stdout.strip() == "[]"
 
 

@@ -12,7 +12,6 @@ from tests.chaos.crowd import crowd_at
 from tests.chaos.faults import write_through_faults
 from tests.chaos.kill import kill_writers
 from tests.chaos.sites import bad_line
-from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 
@@ -33,8 +32,7 @@ def test_writers_on_a_bad_line(s3: Place, shaped: Callable[..., Shaped], attempt
     line = shaped(
         s3.endpoint, p_503=0.05, p_reset=0.05, p_truncate=0.05, p_stall=0.01, stall_s=6, seed=5
     )
-    faulty = Place(s3.root, s3_options(line.endpoint), line.endpoint)
-    counts = write_through_faults(s3, faulty, 8, attempts=attempts)
+    counts = write_through_faults(s3, s3.through(line.endpoint), 8, attempts=attempts)
     if attempts == 8:
         assert counts["committed"] == 8
 

@@ -13,7 +13,6 @@ import pytest
 
 import tfio_store as tfs
 from bench.chart import BARS, times, told
-from scripts.sizes import pages, prose
 from tests.servers.place import Place
 
 ROOT = Path(__file__).parent.parent
@@ -32,60 +31,11 @@ def test_the_first_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines()[-1].startswith("1000 ")
 
 
-def test_the_readme_is_short_and_leads_to_each_task() -> None:
-    """By the page's own heading."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.count("\n") <= 100
-    for page in (ROOT / "docs/how_to").iterdir():
-        heading = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        assert f"[{heading}](docs/how_to/{page.name})" in text
-
-
-TASKS = {
-    "train with PyTorch on data in S3": ("Train from S3", "PyTorch"),
-    "resume a training run": ("Resume training", "PyTorch"),
-    "use a folder of TFDS": ("Convert a TFDS folder", "Convert it"),
-    "need less memory": ("Memory and speed", "Memory use is too high"),
-    "check a dataset in CI": ("Check a dataset in CI", "A workflow for GitHub Actions"),
-    "repair a damaged file": ("Repair a shard", "Repair in place"),
-}
-"""What people come for; the link that they click, and the heading on the page behind it."""
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_each_task_is_two_clicks_away(task: str) -> None:
-    """By the words of headings alone, from the README and from the site's front page."""
-    link, heading = TASKS[task]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (page,) = re.findall(rf"\[{re.escape(link)}\]\((docs/how_to/\w+\.md)\)", readme)
-    front = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    assert f"[{link}]({page.removeprefix('docs/')})" in front
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert text.startswith(f"# {link}\n")
-    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    assert section is not None
-    assert re.search(r"^```|^\| ", section[1], re.M), "there is nothing to copy below the heading"
-
-
 def headings(page: Path) -> list[str]:
     """The anchors of a page's headings."""
     lines = page.read_text(encoding="utf-8").splitlines()
     titles = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
-
-
-def test_questions_are_answered_by_sections_that_are_there() -> None:
-    """One click from the front page to the questions, and one to the answer."""
-    assert "(questions.md)" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    text = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| .*[?.] \| (.*) \|$", text, re.M)
-    assert len(rows) > 12
-    for row in rows:
-        links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", row)
-        assert links, row
-        for page, anchor in links:
-            there = headings(ROOT / "docs" / page)
-            assert not anchor or anchor in there, f"{page} has no section {anchor}"
 
 
 def test_each_command_of_make_is_there() -> None:
@@ -171,17 +121,6 @@ def test_the_chart_shows_the_figures_of_the_page() -> None:
         assert f">{told(bar, times(bar, page))}</text>" in drawn, (
             f"{bar.name}: run `make generate ONLY=chart`"
         )
-
-
-def test_lines_of_pages_are_short() -> None:
-    """But for code, tables and pictures: `scripts.sizes.prose` says which lines can be broken."""
-    found = [
-        f"{page.relative_to(ROOT)}:{number}"
-        for page in pages()
-        for number, line in prose(page)
-        if len(line) > 120
-    ]
-    assert not found
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.started import python
+
 ROOT = Path(__file__).parent.parent
-PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-NAMED = re.compile(r"tfio[-_]store\[([a-z,-]+)\]")
 HIDDEN = [
     "s3fs", "gcsfs", "adlfs", "obstore", "tensorflow", "zstandard", "pyarrow", "simplejpeg", "PIL",
     "tqdm", "torch", "grain", "datasets", "ray", "apache_beam", "pyspark", "dask",
@@ -59,9 +56,7 @@ print(json.dumps(said))
 def said() -> dict[str, str]:
     """What each call says where no extra is installed."""
     program = PROGRAM.format(hidden=HIDDEN, calls=CALLS)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = python(program)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -69,27 +64,3 @@ def said() -> dict[str, str]:
 @pytest.mark.parametrize("extra", CALLS)
 def test_a_message_names_the_extra(said: dict[str, str], extra: str) -> None:
     assert f"pip install 'tfio_store[{extra}]'" in said[extra].replace('"', "'")
-
-
-@pytest.mark.parametrize("suffix", ["py", "md", "toml"])
-def test_extras_that_are_named_are_there(suffix: str) -> None:
-    begun = PROJECT.index("[project.optional-dependencies]")
-    section = PROJECT[begun : PROJECT.index("\n[project.scripts]")]
-    there = set(re.findall(r"^([a-z0-9-]+) = \[", section, re.MULTILINE))
-    pages = [*ROOT.glob(f"*.{suffix}")]
-    for folder in ("tfio_store", "docs", "conda"):
-        pages += (ROOT / folder).rglob(f"*.{suffix}")
-    named = {
-        extra
-        for page in pages
-        for found in NAMED.findall(page.read_text(encoding="utf-8"))
-        for extra in found.split(",")
-    }
-    assert named
-    assert named <= there
-
-
-def test_before_there_is_a_release_the_readme_says_what_to_type() -> None:
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    here = "type `pip install '.[cli]'` in the checkout"
-    assert ("There is no release yet" in readme) == (here in readme)

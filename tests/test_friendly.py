@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import pickle
 import shutil
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tests.support.started import python
 
 
 @pytest.fixture
@@ -113,9 +112,7 @@ def test_a_source_says_the_same_in_another_folder_and_process(url: str, tmp_path
     shutil.copytree(tmp_path, tmp_path / "mounted" / "elsewhere")
     program = "import sys, tfio_store as t; print(repr(t.RecordSource(sys.argv[1])))"
     elsewhere = f"{tmp_path}/mounted/elsewhere/train"
-    answer = subprocess.run(
-        [sys.executable, "-c", program, elsewhere], capture_output=True, check=True, text=True
-    )
+    answer = python(program, elsewhere, check=True)
     assert answer.stdout.strip() == repr(source) == repr(pickle.loads(pickle.dumps(source)))
 
 
@@ -129,9 +126,7 @@ def test_without_a_number_or_limit_shards_take_256_mib(tmp_path: Path) -> None:
 
 def test_completion_offers_public_names_only() -> None:
     program = "import tfio_store as t; print(*dir(t))"
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, text=True
-    )
+    answer = python(program, check=True)
     assert set(answer.stdout.split()) == {
         *tfs.__all__,
         "__version__",

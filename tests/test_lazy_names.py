@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.started import python
 
 ASK_AT_ONCE = """
 import sys, threading
@@ -33,7 +32,5 @@ sys.exit("; ".join(wrong) or 0)
 @pytest.mark.parametrize("attempt", range(4))
 def test_threads_may_ask_at_once(attempt: int) -> None:
     names = ["Feature", "Schema", "decode_examples", "RecordReader"][: 2 + 2 * (attempt % 2)]
-    done = subprocess.run(
-        [sys.executable, "-c", ASK_AT_ONCE, *names], capture_output=True, text=True, check=False
-    )
+    done = python(ASK_AT_ONCE, *names)
     assert done.returncode == 0, done.stderr

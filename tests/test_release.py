@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from scripts.release import facts
-from scripts.release.built import first_example, without_tensorflow
 from scripts.release.sbom import bill, complete
 
 ROOT = Path(__file__).parent.parent
@@ -97,13 +96,6 @@ def test_the_address_is_the_same_wherever_it_stands(tree: Path) -> None:
             with pytest.raises(facts.CheckError, match="the repository differs"):
                 facts.repository(tree, "")
     assert facts.repository(tree, "v1") == ADDRESS
-
-
-def test_the_readmes_example_runs_without_its_part_for_tensorflow(tmp_path: Path) -> None:
-    example = first_example((ROOT / "README.md").read_text(encoding="utf-8"))
-    program = without_tensorflow(example)
-    assert "TFRecordDataset" not in program
-    exec(compile(program.replace("/tmp/squares", str(tmp_path)), "README.md", "exec"), {})
 
 
 def test_a_bill_of_materials(tmp_path: Path) -> None:

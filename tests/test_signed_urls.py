@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import io
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,56 +10,29 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.servers.web import served, web_server
+from tests.servers.web import Handler, web_server
+from tests.support.framed import framed
 
 RECORDS = [b"%d" % i for i in range(100)]
 SIGNATURE = "X-Amz-Signature=0123456789abcdef"
 
 
-class Bucket(http.server.BaseHTTPRequestHandler):
-    """Answers ranges of one file, to who has the signature."""
-
-    protocol_version = "HTTP/1.1"
-    data = b""
-
-    def do_HEAD(self) -> None:
-        self.answer(head=True)
-
-    def do_GET(self) -> None:
-        self.answer(head=False)
+class Bucket(Handler):
+    """Answers to who has the signature."""
 
     def answer(self, *, head: bool) -> None:
-        if SIGNATURE not in self.path:
-            self.send_response(403)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        first, last = 0, len(self.data) - 1
-        wanted = self.headers.get("Range")
-        if wanted:
-            first, last = (int(one) for one in wanted.removeprefix("bytes=").split("-"))
-            last = min(last, len(self.data) - 1)
-        self.send_response(206 if wanted else 200)
-        self.send_header("Content-Length", str(last + 1 - first))
-        if wanted:
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.data)}")
-        self.end_headers()
-        if not head:
-            self.wfile.write(self.data[first : last + 1])
-
-    def log_message(self, *args: object) -> None:
-        pass
+        self.path, _, query = self.path.partition("?")
+        if SIGNATURE in query:
+            super().answer(head=head)
+        else:
+            self.send(403, b"", {}, head=head)
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    file = io.BytesIO()
-    with tfs.TFRecordWriter(file) as writer:
-        for record in RECORDS:
-            writer.write(record)
-    bucket = type("Served", (Bucket,), {"data": file.getvalue()})
-    with served(bucket) as endpoint:
-        yield f"{endpoint}/part.tfrecord?{SIGNATURE}&x=1"
+    with web_server(Bucket) as web:
+        web.files["/part.tfrecord"] = framed(RECORDS)
+        yield f"{web.endpoint}/part.tfrecord?{SIGNATURE}&x=1"
 
 
 def test_a_signed_url_opens(url: str) -> None:

@@ -33,12 +33,6 @@ OURS = {"demo", "test", "bench", "engines", "docs", "lint", "dev"}
 EXTRAS = set(PROJECT["project"]["optional-dependencies"]) - FRAMEWORKS - OURS
 
 
-def table(page: str) -> list[list[str]]:
-    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    return [row for row in rows if set("".join(row)) > set("-")]
-
-
 def test_the_matrix_has_each_python_that_the_package_names() -> None:
     assert sorted(f"python-{python}" for python in BUILDS) == sorted(
         row for row in ROWS if row.startswith("python-")
@@ -65,29 +59,6 @@ def test_the_lowest_row_has_every_extra_that_no_framework_brings() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (lowest,) = re.findall(r"^LOWEST := (.+)$", makefile, re.MULTILINE)
     assert set(lowest.split()) == EXTRAS
-
-
-def test_the_readme_names_every_extra_for_users() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = {
-        extra
-        for line in readme.splitlines()
-        if line.startswith("| `")
-        for extra in re.findall(r"`([a-z0-9-]+)`", line.split(" | ")[0])
-    }
-    assert named >= FRAMEWORKS | EXTRAS
-
-
-def test_the_page_of_versions_has_each_row_and_names_each_failure() -> None:
-    page = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
-    missing = re.findall(r"^Not run yet: (.+)\.$", page, re.MULTILINE)
-    (head, *lines) = table("docs/versions.md")
-    told = [line[0] for line in lines] + [name for names in missing for name in names.split(", ")]
-    assert sorted(told) == sorted(ROWS)
-    for line in lines:
-        assert len(re.findall(rf"^- {line[0]}: `", page, re.MULTILINE)) == int(
-            line[head.index("failed")]
-        )
 
 
 def test_the_recipe_for_conda_has_the_bounds_of_the_package() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.started import python
 
 BLOCK = """
 import sys
@@ -18,13 +17,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCK + program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python(BLOCK + program)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -24,10 +24,9 @@ from tests.chaos.crowd import crowd_at
 from tests.chaos.faults import write_through_faults
 from tests.chaos.kill import kill_writers
 from tests.chaos.sites import SITES, bad_line, installed, site
-from tests.conftest import fresh_bucket, s3_options
 from tests.servers import ceph
 from tests.servers.moto import moto
-from tests.servers.place import Place
+from tests.servers.place import Place, fresh
 from tests.servers.shaping_proxy import shaped
 from tests.support.evidence import keep
 
@@ -42,7 +41,7 @@ LINE = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.02, "st
 def s3() -> Iterator[tuple[str, Place]]:
     name, server = ("Ceph", ceph.ceph) if ceph.installed() else ("moto", moto)
     with server() as endpoint:
-        yield name, fresh_bucket(endpoint)
+        yield name, fresh("s3", endpoint)
 
 
 def tell(line: str) -> None:
@@ -75,7 +74,7 @@ def on_bad_lines(args: argparse.Namespace) -> str:
     committed = []
     for attempts in (1, 2, 8):
         with s3() as (name, place), shaped(place.endpoint, seed=args.seed, **LINE) as line:
-            faulty = Place(place.root, s3_options(line.endpoint), line.endpoint)
+            faulty = place.through(line.endpoint)
             counts = told(
                 f"17 % of requests fail, at most {attempts} attempts, {name}",
                 lambda place=place, faulty=faulty, attempts=attempts: write_through_faults(

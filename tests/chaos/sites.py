@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-from tests.conftest import fresh_bucket, s3_options
 from tests.servers import azurite, ceph
 from tests.servers.gcs import gcs
 from tests.servers.moto import moto
-from tests.servers.place import Place
+from tests.servers.place import Place, fresh
 from tests.servers.shaping_proxy import shaped
 
-SITES = ("local", "moto", "ceph", "gcs", "azure")
+SERVERS: dict[str, tuple[str, Callable[[], AbstractContextManager[str]]]] = {
+    "moto": ("s3", moto),
+    "ceph": ("s3", ceph.ceph),
+    "gcs": ("gs", gcs),
+    "azure": ("az", azurite.azurite),
+}
+SITES = ("local", *SERVERS)
 
 
 @contextlib.contextmanager
@@ -25,28 +29,9 @@ def site(name: str) -> Iterator[Place]:
     with contextlib.ExitStack() as stack:
         if name == "local":
             yield Place(stack.enter_context(tempfile.TemporaryDirectory()))
-        elif name in ("moto", "ceph"):
-            server = moto if name == "moto" else ceph.ceph
-            yield fresh_bucket(stack.enter_context(server()))
-        elif name == "gcs":
-            endpoint = stack.enter_context(gcs())
-            yield made(f"gs://{bucket()}", {"token": "anon", "project": "test"}, endpoint)
         else:
-            text = stack.enter_context(azurite.azurite())
-            endpoint = text.partition("BlobEndpoint=")[2].rpartition("/")[0]
-            yield made(f"az://{bucket()}", {"connection_string": text}, endpoint)
-
-
-def bucket() -> str:
-    return f"test-{uuid.uuid4().hex[:16]}"
-
-
-def made(root: str, options: dict[str, Any], endpoint: str) -> Place:
-    if root.startswith("gs:"):
-        options |= {"endpoint_url": endpoint}
-    place = Place(root, options, endpoint)
-    place.fs.mkdir(root.partition("://")[2])
-    return place
+            scheme, server = SERVERS[name]
+            yield fresh(scheme, stack.enter_context(server()))
 
 
 def installed(name: str) -> bool:
@@ -59,11 +44,4 @@ def installed(name: str) -> bool:
 def bad_line(place: Place, **shape: Any) -> Iterator[Place]:
     """The same place through a proxy that has faults."""
     with shaped(place.endpoint, **shape) as line:
-        if place.root.startswith("s3:"):
-            options = s3_options(line.endpoint)
-        elif place.root.startswith("gs:"):
-            options = place.storage_options | {"endpoint_url": line.endpoint}
-        else:
-            port = int(line.endpoint.rpartition(":")[2])
-            options = {"connection_string": azurite.connection_string(port)}
-        yield dataclasses.replace(place, storage_options=options, endpoint=line.endpoint)
+        yield place.through(line.endpoint)

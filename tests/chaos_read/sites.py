@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ def site(name: str) -> Iterator[Site]:
             liar = stack.enter_context(lying_proxy(web.endpoint))
             yield Site(Place(web.endpoint), Place(liar.endpoint), liar, web)
         elif server == "memory":
-            place = Place(f"memory://{sites.bucket()}")
+            place = Place(f"memory://test-{uuid.uuid4().hex[:16]}")
             yield Site(place, place, None)
         else:
             place = stack.enter_context(sites.site(server))

@@ -56,14 +56,6 @@ def test_text_indexes(run: Run, tmp_path: Path) -> None:
     assert found["written"] == [f"{tmp_path}/f.idx"]
 
 
-def test_errors_and_progress(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(framed(RECORDS))
-    (error,) = run("count", tmp_path / "none", "--json").told
-    assert error["error"]["exit_code"] == 3
-    *_, progress = run("verify", tmp_path / "f", "--progress", "json").told
-    assert progress["progress"]["records"] == 30
-
-
 def test_the_schema_knows_each_command_and_no_other() -> None:
     kept = json.loads(DOCUMENTS.read_text(encoding="utf-8"))["$defs"]["documents"]
     assert list(kept) == [*(name for name in COMMANDS if name != "completion"), "error", "progress"]

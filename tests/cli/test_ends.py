@@ -21,8 +21,6 @@ from tests.storage.test_secrets import server
 from tests.support.framed import framed
 from tests.support.terminal import COMMAND
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -131,18 +129,6 @@ def test_a_target_in_a_missing_bucket(run: Run, path: Path, s3: Place, command: 
     options = json.dumps(s3.storage_options)
     answer = run(command, path, "s3://no-such-bucket-here/train", "--target-options", options)
     ends(answer, 3, "s3://no-such-bucket-here/")
-
-
-@pytest.mark.parametrize("command", ["copy", "stats", "index"])
-def test_a_png(run: Run, tmp_path: Path, command: str) -> None:
-    photo = tmp_path / "photo.png"
-    photo.write_bytes(PNG)
-    more = {
-        "copy": [tmp_path / "new"],
-        "index": ["--as", tmp_path / "new"],
-    }.get(command, [])
-    ends(run(command, photo, *more), 5, photo, "looks like a PNG image")
-    assert files(tmp_path) == ["photo.png"]
 
 
 EMPTY: dict[str, tuple[int, str]] = {

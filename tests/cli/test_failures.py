@@ -83,14 +83,24 @@ def test_a_missing_bucket(run: Run, command: list[str], s3: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [each for each in COMMANDS if each[0] not in ("info", "verify")], ids=lambda c: c[0]
-)
-def test_a_png(run: Run, command: list[str], tmp_path: Path) -> None:
+    "command",
+    [
+        *(each for each in COMMANDS if each[0] not in ("info", "verify")),
+        ["stats"], ["copy", "new"], ["index", "--as", "new"],
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_a_png(
+    run: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "a.png"
     path.write_bytes(PNG)
     code, line = said(run, command, path)
     assert code == 5
+    assert f"{path}" in line
     assert "looks like a PNG image" in line
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_verify_tells_what_a_png_is(run: Run, tmp_path: Path) -> None:
@@ -124,7 +134,7 @@ def test_a_manifest_that_is_none(run: Run, tmp_path: Path) -> None:
 def test_errors_as_json(run: Run, tmp_path: Path) -> None:
     answer = run("count", tmp_path / "none", "--json")
     assert answer.code == 3
-    found = json.loads(answer.err)
+    (found,) = answer.told
     assert (found["format"], found["version"], found["command"]) == ("tfio_store.cli", 1, "count")
     assert found["error"]["kind"] == "FileNotFoundError"
     assert found["error"]["exit_code"] == 3
@@ -167,13 +177,14 @@ def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_as_json(run: Run, tmp_path: Path) -> None:
     kept: Kept = keep("manifest raw", Place(str(tmp_path)))
     answer = run("verify", kept.url, "--progress", "json")
-    told = [json.loads(line)["progress"] for line in answer.err.splitlines()]
+    told = [each["progress"] for each in answer.told]
     assert told[-1]["records"] == told[-1]["whole"] == 30
     assert run("verify", kept.url, "--progress", "json", "-q").err == ""
 
 
 def test_a_bar_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Kept = keep("manifest raw", Place(str(tmp_path)))
+    (tmp_path / "f").write_bytes(framed(RECORDS))
     monkeypatch.setattr("tfio_store.cli.output._FIRST", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
@@ -182,16 +193,6 @@ def test_a_bar_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     assert answer.out.startswith("30 sound records")
     assert "records/s" in answer.err
     assert run("verify", kept.url, "--progress", "none").err == ""
-
-
-def test_count_and_diff_have_a_bar(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "f").write_bytes(framed(RECORDS))
-    monkeypatch.setattr("tfio_store.cli.output._FIRST", 0.0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
     assert "1/1" in run("count", tmp_path / "f").err
     assert "records/s" in run("diff", tmp_path / "f", tmp_path / "f").err
 
@@ -241,12 +242,6 @@ def test_a_number_that_looks_like_an_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(framed(RECORDS))
     code, text = said(run, ["get"], tmp_path / "f", "-1")
     assert (code, "-1 looks like an option; put -- before it" in text) == (2, True)
-
-
-def test_a_name_of_which_there_is_neither_a_file_nor_a_dataset(run: Run, tmp_path: Path) -> None:
-    code, text = said(run, ["head"], tmp_path / "trian")
-    assert code == 3
-    assert text.endswith("/trian: No such file or directory, and no dataset of this name")
 
 
 def test_a_target_whose_name_tells_no_format(run: Run, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.conftest import RECORDS
 from tests.support.framed import framed
+from tests.support.started import python
 from tests.support.terminal import COMMAND, on_terminal
 
 
@@ -40,9 +41,7 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys; from tfio_store.cli.entry import main; main(['--help']); "
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = python(program, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -52,9 +51,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         "u.find_spec = lambda name, *a: None if name == 'rich' else real(name, *a)\n"
         "from tfio_store.cli.entry import main; sys.exit(main(['--help']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = python(program)
     assert done.returncode == 2
     assert done.stderr == "tfio-store: needs rich: pip install 'tfio_store[cli]'\n"
 
@@ -230,9 +227,7 @@ def test_an_interrupt_while_modules_are_imported() -> None:
         "entry.main = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "entry.script()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = python(program)
     assert (done.returncode, done.stderr) == (130, "")
 
 

@@ -7,7 +7,6 @@ import pytest
 import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
-from tests.support.indexes import all_long
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.source import open_dataset
 from tfio_store.storage import Storage
@@ -15,9 +14,7 @@ from tfio_store.storage import Storage
 SHARDS = 9
 
 
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 @pytest.fixture
@@ -31,22 +28,18 @@ def lists(place: Place) -> list[str]:
     return [name for name in place.names() if "_train.index" in name]
 
 
-def test_one_file_takes_one_page_and_one_table(
-    written: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "shards", "pages"),
+    [("ds/train-00004-of-00009.tfrecord", 1, 1), ("ds/train-0000[2-4]-*", 3, 2)],
+)
+def test_files_take_the_tables_of_what_is_named(
+    written: Place, monkeypatch: pytest.MonkeyPatch, name: str, shards: int, pages: int
 ) -> None:
     counted = Counted(written.open()[0], monkeypatch)
-    dataset = open_dataset(written.url("ds/train-00004-of-00009.tfrecord"), Storage())
-    assert (dataset.num_records, dataset.has_blocks) == (10, True)
-    assert len(counted.ranges) == 2
-
-
-def test_a_glob_takes_the_tables_of_what_it_matches(
-    written: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted = Counted(written.open()[0], monkeypatch)
-    dataset = open_dataset(written.url("ds/train-0000[2-4]-*"), Storage())
-    assert (len(dataset.shards), dataset.num_records, dataset.has_blocks) == (3, 30, True)
-    assert len(counted.ranges) == 2 + 3
+    dataset = open_dataset(written.url(name), Storage())
+    found = len(dataset.shards), dataset.num_records, dataset.has_blocks
+    assert found == (shards, 10 * shards, True)
+    assert len(counted.ranges) == pages + shards
 
 
 def test_a_number_that_is_no_place_in_the_list(memory: Place) -> None:

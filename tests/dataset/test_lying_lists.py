@@ -16,8 +16,8 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.indexes import all_long, root_bytes, sealed, section
-from tests.support.sharded import sharded
+from tests.support.indexes import root_bytes, sealed, section
+from tests.support.sharded import root, sharded
 from tfio_store.errors import DataLossError, ManifestError, ReplacedError
 
 RECORDS = [b"%d " % i + bytes(2000) for i in range(14)]
@@ -25,9 +25,7 @@ LIES = (0, (1 << 32) - 1, 1, 1 << 31, 3)
 MOST_MEMORY = 8 << 20
 
 
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 @pytest.fixture(params=[None, "GZIP"])
@@ -35,11 +33,6 @@ def written(request: pytest.FixtureRequest, memory: Place) -> Place:
     with sharded(memory, compression=request.param, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
     return memory
-
-
-def root(place: Place) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    return found
 
 
 def put_root(place: Place, document: dict[str, Any]) -> None:
@@ -132,37 +125,22 @@ def _deny_first(place: Place, document: dict[str, Any], at: int) -> int:
 
 
 @pytest.mark.parametrize("where", ["root", "page"])
-def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
-    """A reader by blocks would pass them by."""
+@pytest.mark.parametrize(("none", "column", "at"), [("block", 9, 48), ("record", 7, 24)])
+def test_records_without_a_block_and_blocks_without_a_record_are_refused(
+    memory: Place, where: str, none: str, column: int, at: int
+) -> None:
+    """Who reads by blocks would pass the first by, and who looks for records the others."""
     with sharded(memory, block_bytes=4096) as writer:
         writer.write_batch(RECORDS)
-    document = root(memory)
+    document, url = root(memory), memory.url("ds/train")
     row = document["pages"][0]
-    if where == "root":
-        row[9] = 0
-    else:
-        row[9] -= _deny_first(memory, document, 48)
+    denied = row[column] if where == "root" else _deny_first(memory, document, at)
+    row[column] -= denied
+    if none == "record":
+        document["records"] -= denied
     put_root(memory, document)
-    with pytest.raises(ManifestError, match="no block"):
-        list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
-
-
-@pytest.mark.parametrize("where", ["root", "page"])
-def test_blocks_without_a_record_are_refused(memory: Place, where: str) -> None:
-    """Whoever looks for records would pass them by."""
-    with sharded(memory, block_bytes=4096) as writer:
-        writer.write_batch(RECORDS)
-    document = root(memory)
-    row = document["pages"][0]
-    records = row[7]
-    if where == "root":
-        row[7] = 0
-    else:
-        row[7] -= _deny_first(memory, document, 24)
-    document["records"] -= records - row[7]
-    put_root(memory, document)
-    with pytest.raises(ManifestError, match="no record"):
-        tfs.RecordSource(memory.url("ds/train"))[:]
+    with pytest.raises(ManifestError, match=f"no {none}"):
+        _ = list(tfs.RecordReader(url).shard(0, 1)) if none == "block" else tfs.RecordSource(url)[:]
 
 
 def test_a_page_that_is_listed_twice_is_refused(memory: Place) -> None:

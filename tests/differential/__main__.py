@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.differential.run import prepare, run
-from tests.servers.place import Place
+from tests.servers.place import Place, fresh
 from tests.support.evidence import keep
 
 ROWS = {None: "random reading", "chains": "random pipelines", "sequences": "random sequences"}
@@ -25,11 +25,10 @@ ROWS = {None: "random reading", "chains": "random pipelines", "sequences": "rand
 
 @contextlib.contextmanager
 def s3_bucket() -> Iterator[Place]:
-    from tests.conftest import fresh_bucket
     from tests.servers.moto import moto
 
     with moto() as endpoint:
-        yield fresh_bucket(endpoint)
+        yield fresh("s3", endpoint)
 
 
 def run_one(seed: int, only: str | None) -> bool:

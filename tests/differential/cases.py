@@ -8,7 +8,6 @@ from collections.abc import Callable
 from tests.differential import (
     chains,
     damage,
-    killed,
     pipelines,
     readers,
     schemas,
@@ -29,7 +28,6 @@ KINDS: dict[str, tuple[Check, float]] = {
     "shards": (tfdata.check_shards, 3),
     "shuffle": (tfdata.check_shuffle, 3),
     "checkpoint": (tfdata.check_checkpoint, 3),
-    "killed": (killed.check_killed, 0.05),
     "schema": (schemas.check_schema, 2.5),
     "chains": (chains.check_chains, 3),
     "sequences": (sequences.check_sequences, 3),

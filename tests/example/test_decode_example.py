@@ -10,13 +10,11 @@ from hypothesis import given, strategies as st
 
 import tfio_store as tfs
 from tests.support.examples import (
-    CODECS,
     entry,
     field,
     floats,
     int64s,
     strings,
-    use_codec,
     varint,
     wire_example,
 )
@@ -35,10 +33,7 @@ from tfio_store import (
 )
 from tfio_store.example import codec as codec_module
 
-
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 def decode_one(feature: bytes, dtype: str, shape: tuple[int | None, ...] = (None,)):

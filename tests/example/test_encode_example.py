@@ -15,21 +15,16 @@ import pytest
 import tfio_store as tfs
 import tfio_store.example.codec as codec_module
 from tests.support.examples import (
-    CODECS,
     entry,
     field,
     floats,
     int64s,
     strings,
-    use_codec,
     wire_example,
 )
 from tfio_store import Ragged, encode_example, encode_examples, encode_sequence_example
 
-
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 def one(feature: bytes) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tests.support.examples import CODECS, FLOATS, INT64S, use_codec
+from tests.support.examples import FLOATS, INT64S
 from tfio_store import (
     Feature,
     Nullable,
@@ -21,10 +21,7 @@ from tfio_store import (
 )
 from tfio_store.example import codec as codec_module, pure
 
-
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 def steps(dtype: str, *step: int | None, nullable: bool = False) -> Feature:

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.support.examples import CODECS, entry, field, floats, int64s, use_codec, wire_example
+from tests.support.examples import entry, field, floats, int64s, wire_example
 from tfio_store import (
     CorruptRecordError,
     Feature,
@@ -21,10 +21,7 @@ from tfio_store import (
     infer_schema,
 )
 
-
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 def steps(dtype: str, *step: int | None, nullable: bool = False) -> Feature:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.support.examples import CODECS, entry, field, int64s, strings, use_codec, wire_example
+from tests.support.examples import entry, field, int64s, strings, wire_example
 from tfio_store import (
     Feature,
     Nullable,
@@ -31,9 +31,7 @@ from tfio_store.example import decoding
 ABSENT = wire_example()
 
 
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 def nullable(dtype: str, shape: tuple[int | None, ...] = (), **more: Any) -> Schema:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.support.examples import CODECS, use_codec
 from tfio_store import Feature, RecordBatch, Schema, decode_examples, encode_example
 from tfio_store.example import codec as module
 from tfio_store.example.arrow import to_arrow
@@ -17,9 +16,7 @@ NAMES = ("a", "b", "bb", "ab", "a_longer_name_of_a_feature")
 SCHEMA = Schema({name: Feature("int64", nullable=True) for name in NAMES[:4]})
 
 
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request, monkeypatch):
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 @st.composite

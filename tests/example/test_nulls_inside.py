@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.support.examples import CODECS, use_codec
 from tfio_store import (
     Feature,
     Nullable,
@@ -39,9 +38,7 @@ ARRAYS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True, params=CODECS)
-def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_codec(request.param, monkeypatch)
+pytestmark = pytest.mark.usefixtures("codec")
 
 
 PLACES: dict[str, Callable[[Any], Any]] = {

@@ -116,22 +116,6 @@ def test_a_dead_replacement_leaves_the_old(place: Place, if_exists: str) -> None
     assert read(place, "ds/train") == [b"old"] * 8
 
 
-def test_a_writer_that_died_between_its_commit_and_tidying_up(place: Place) -> None:
-    with sharded(place) as old:
-        old.write_batch([b"old"] * 8)
-    writer = sharded(place, if_exists="overwrite", keep_replaced=0)
-    writer.write_batch([b"new"] * 8)
-    described = landed(writer)
-    writer._attempt.commit(described)
-    die(writer)
-    assert len(place.names()) == 12
-    assert len(cleaned(place).objects) == 2  # the old index, the claim; and it publishes
-    names = {name.removeprefix("ds/") for name in place.names()}
-    assert len(names) == 6
-    assert len([name for name in names if name.startswith("train-")]) == 4
-    assert read(place, "ds/train") == [b"new"] * 8
-
-
 def test_uploads_of_the_dataset_are_given_up_and_others_not(s3: Place) -> None:
     writer = sharded(s3, if_exists="overwrite", num_shards=1)
     writer.write_batch([bytes(1 << 20)] * 40)

@@ -47,7 +47,7 @@ def azurite_accounts(names: Sequence[str]) -> Iterator[dict[str, str]]:
         yield {name: connection_string(port, name) for name in names}
 
 
-def connection_string(port: int, account: str = ACCOUNT) -> str:
+def connection_string(port: int, account: str) -> str:
     return (
         f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={ACCOUNT_KEY};"
         f"BlobEndpoint=http://127.0.0.1:{port}/{account};"

@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import http.server
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.servers.web import served
 
@@ -26,11 +26,13 @@ class Answer:
     status: int
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes = b""
+    announced: int | None = None
+    """So many bytes are announced, and the connection ends behind the body."""
 
     def header(self, name: str, value: str) -> Answer:
         """With that header, instead of any of its name."""
         kept = [pair for pair in self.headers if pair[0].lower() != name.lower()]
-        return Answer(self.status, [*kept, (name, value)], self.body)
+        return replace(self, headers=[*kept, (name, value)])
 
 
 Forward = Callable[[Request], Answer]
@@ -63,7 +65,8 @@ def rewriting_store(endpoint: str, rewrite: Rewrite, port: int = 0) -> Iterator[
 
         def answer(self, answer: Answer) -> None:
             self.send_response_only(answer.status)
-            length = str(len(answer.body))
+            length = str(len(answer.body) if answer.announced is None else answer.announced)
+            self.close_connection |= answer.announced is not None
             for name, value in answer.headers:
                 if name.lower() == "content-length" and self.command == "HEAD":
                     length = value

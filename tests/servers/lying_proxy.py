@@ -17,15 +17,14 @@ Anything else that clients ask is passed on as it is.
 from __future__ import annotations
 
 import contextlib
-import http.client
-import http.server
 import random
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from tests.servers.web import served
+from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 
 __all__ = ["LIES", "Liar", "lying_proxy"]
 
@@ -33,112 +32,66 @@ LIES = ("short", "capped", "lone-416", "unlabelled", "shifted", "empty", "503")
 """What a store can tell to be wrong. A flipped bit only the records' checksums tell."""
 
 LATE_SECONDS = 0.05
-HOP = {"connection", "transfer-encoding", "content-length", "content-range", "keep-alive"}
 
 
 class Liar:
     """The proxy: ``lie`` is asked for a fault before each ranged GET."""
 
-    def __init__(self, target: int) -> None:
-        self.target = target
+    def __init__(self) -> None:
         self.endpoint = ""
         self.lie: Callable[[], str | None] = lambda: None
         self.told: Counter[str] = Counter()
         self.ranged = 0
 
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    liar: Liar
-
-    def relay(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        ranged = self.headers.get("Range") or self.headers.get("x-ms-range")
-        lie = None
-        if ranged and self.command == "GET":
-            self.liar.ranged += 1
-            lie = self.liar.lie()
-        if lie == "503":
-            self.answer(503, "Slow Down", [], b"", lie)
-            return
-        if lie == "reset":
-            self.liar.told[lie] += 1
-            self.close_connection = True
-            return
+    def rewrite(self, request: Request, forward: Forward) -> Answer:
+        headers, lie = {name.lower() for name in request.headers}, None
+        if request.method == "GET" and not headers.isdisjoint(("range", "x-ms-range")):
+            self.ranged += 1
+            lie = self.lie()
+        if lie in ("503", "reset"):
+            self.told[lie] += 1
+            if lie == "503":
+                return Answer(503)
+            raise ConnectionAbortedError  # the proxy's thread ends, and the connection with it
         if lie == "late":
             time.sleep(LATE_SECONDS)
-        store = http.client.HTTPConnection("127.0.0.1", self.liar.target, timeout=30)
-        headers = {name: value for name, value in self.headers.items() if name != "Connection"}
-        store.request(self.command, self.path, body or None, headers)
-        found = store.getresponse()
-        data = found.read()
-        store.close()
-        kept = [(name, value) for name, value in found.getheaders() if name.lower() not in HOP]
-        label = found.getheader("Content-Range")
-        if lie is not None and found.status == 206 and label:
-            self.mislead(lie, kept, label, data)
-            return
-        if label:
-            kept.append(("Content-Range", label))
-        length = found.getheader("Content-Length") if self.command == "HEAD" else None
-        self.answer(found.status, found.reason, kept, data, None, length=length)
+        answer = forward(request)
+        labels = [text for name, text in answer.headers if name.lower() == "content-range"]
+        if lie is None or answer.status != 206 or not labels:
+            return answer
+        self.told[lie] += 1
+        return misleading(lie, answer, labels[0])
 
-    def mislead(self, lie: str, kept: list[tuple[str, str]], label: str, data: bytes) -> None:
-        part = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", label)
-        assert part is not None
-        first, size = int(part[1]), int(part[3])
-        dice = random.Random(hash((lie, first, len(data))))
-        if lie == "lone-416":
-            self.answer(416, "Range Not Satisfiable", [], b"", lie)
-            return
-        shorter = data[: dice.randrange(max(len(data), 1))]
-        if lie == "short":
-            kept.append(("Content-Range", label))
-            self.answer(206, "Partial Content", kept, shorter, lie, length=str(len(data)))
-            self.close_connection = True
-            return
-        if lie == "capped" and shorter:
-            label, data = f"bytes {first}-{first + len(shorter) - 1}/{size}", shorter
-        if lie == "empty":
-            data = b""
-        if lie == "shifted":
-            label = f"bytes {first + 1}-{first + len(data)}/{size + 1}"
-        if lie == "flipped" and data:
-            at = dice.randrange(len(data))
-            data = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
-        if lie != "unlabelled":
-            kept.append(("Content-Range", label))
-        self.answer(206, "Partial Content", kept, data, lie)
 
-    def answer(
-        self,
-        status: int,
-        reason: str,
-        headers: list[tuple[str, str]],
-        data: bytes,
-        lie: str | None,
-        *,
-        length: str | None = None,
-    ) -> None:
-        if lie is not None:
-            self.liar.told[lie] += 1
-        self.send_response_only(status, reason)
-        for name, value in headers:
-            self.send_header(name, value)
-        if status not in (204, 304):
-            self.send_header("Content-Length", length or str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = relay  # noqa: N815
-
-    def log_message(self, *args: object) -> None:
-        pass
+def misleading(lie: str, answer: Answer, label: str) -> Answer:
+    """The answer with this lie. ``label``: its Content-Range."""
+    part, data = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", label), answer.body
+    assert part is not None
+    first, size = int(part[1]), int(part[3])
+    dice = random.Random(hash((lie, first, len(data))))
+    shorter = data[: dice.randrange(max(len(data), 1))]
+    if lie == "lone-416":
+        return Answer(416)
+    if lie == "short":
+        return replace(answer, body=shorter, announced=len(data))
+    if lie == "unlabelled":
+        kept = [pair for pair in answer.headers if pair[0].lower() != "content-range"]
+        return replace(answer, headers=kept)
+    if lie == "capped" and shorter:
+        label, data = f"bytes {first}-{first + len(shorter) - 1}/{size}", shorter
+    elif lie == "empty":
+        data = b""
+    elif lie == "shifted":
+        label = f"bytes {first + 1}-{first + len(data)}/{size + 1}"
+    elif lie == "flipped" and data:
+        at = dice.randrange(len(data))
+        data = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
+    return replace(answer.header("Content-Range", label), body=data)
 
 
 @contextlib.contextmanager
 def lying_proxy(endpoint: str) -> Iterator[Liar]:
-    """A proxy in front of ``http://127.0.0.1:PORT``, in this process, while the block runs."""
-    liar = Liar(int(re.sub(r".*://[^:/]+:(\d+).*", r"\1", endpoint)))
-    with served(type("Bound", (Handler,), {"liar": liar})) as liar.endpoint:
+    """A proxy in front of an endpoint, in this process, while the block runs."""
+    liar = Liar()
+    with rewriting_store(endpoint, liar.rewrite) as liar.endpoint:
         yield liar

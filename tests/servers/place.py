@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from tests.servers.gcs import PAGE_OBJECTS
+from tests.servers.moto import KEY, SECRET
 from tfio_store.storage import Storage, Store, open_store
 
 LOST_BY_FSSPEC = {("az", "what?"), ("gs", "semi;colon,comma=equals")}
@@ -110,3 +112,19 @@ class Place:
     def get(self, name: str) -> bytes:
         data: bytes = self.fs.cat_file(self.fs._strip_protocol(self.url(name)))
         return data
+
+
+def fresh(scheme: str, address: str) -> Place:
+    """A new bucket on the server at ``address``: an endpoint, or Azure's connection string."""
+    bucket, endpoint = f"test-{uuid.uuid4().hex[:16]}", address
+    options = {"endpoint_url": address}
+    if scheme == "s3":
+        options |= {"key": KEY, "secret": SECRET}
+    elif scheme == "gs":
+        options |= {"token": "anon", "project": "test"}
+    else:
+        endpoint = address.partition("BlobEndpoint=")[2].rpartition("/")[0]
+        options = {"connection_string": address}
+    place = Place(f"{scheme}://{bucket}", options, endpoint)
+    place.fs.mkdir(bucket)
+    return place

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import struct
 import wave
 import zlib
@@ -212,26 +213,22 @@ def sequences(folder: Path, *, count: int = 300) -> str:
 
 def plain_files(folder: Path, *, count: int = 1200, shards: int = 3) -> str:
     """Raw files without an index, as TensorFlow writes them; a glob."""
-    chance = rng(8)
-    for shard in range(shards):
-        records = [
-            tfs.encode_example({"x": float(chance.normal()), "label": int(chance.integers(0, 3))})
-            for _ in range(count // shards)
-        ]
-        raw(folder / f"plain-{shard}.tfrecord", records)
-    return str(folder / "plain-*.tfrecord")
+    return _files(folder, "plain-{}.tfrecord", rng(8), count, shards)
 
 
 def compressed_files(folder: Path, *, count: int = 1200, shards: int = 3) -> str:
     """Compressed streams without blocks; a glob."""
-    chance = rng(9)
+    return _files(folder, "gz-{}.tfrecord.gz", rng(9), count, shards, compression="GZIP")
+
+
+def _files(folder: Path, name: str, chance: Rng, count: int, shards: int, **how: Any) -> str:
     for shard in range(shards):
         records = [
             tfs.encode_example({"x": float(chance.normal()), "label": int(chance.integers(0, 3))})
             for _ in range(count // shards)
         ]
-        raw(folder / f"gz-{shard}.tfrecord.gz", records, compression="GZIP")
-    return str(folder / "gz-*.tfrecord.gz")
+        raw(folder / name.format(shard), records, **how)
+    return str(folder / name.format("*"))
 
 
 def counts(folder: Path, *, count: int = 20_000) -> str:
@@ -478,8 +475,7 @@ def cut_file(folder: Path, *, count: int = 200) -> str:
     """The last record is not whole."""
     path = folder / "cutfile.tfrecord"
     raw(path, [tfs.encode_example({"x": i}) for i in range(count)])
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size - 5)
+    os.truncate(path, path.stat().st_size - 5)
     return str(path)
 
 
@@ -496,8 +492,7 @@ def shortened_shard(folder: Path) -> str:
     """Of one shard the second half is gone, and the manifest knows how long it was."""
     source = scalars(folder, count=3000, shards=3)
     path = sorted(folder.glob("scalars-*"))[1]
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size // 2)
+    os.truncate(path, path.stat().st_size // 2)
     return source
 
 
@@ -510,8 +505,7 @@ def _streams(folder: Path) -> list[Path]:
 def cut_stream(folder: Path) -> str:
     """The end of a compressed file is gone."""
     path = _streams(folder)[1]
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size // 2)
+    os.truncate(path, path.stat().st_size // 2)
     return str(folder / "gz-*.tfrecord.gz")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import wave
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tests.show.datasets import png, wav
 from tfio_store.errors import Reason
 from tfio_store.show.model import (
     Damage,
@@ -70,39 +69,8 @@ def place(row: int, *, number: int | None = -1, shard: int = 0) -> Place:
     return Place(row, shard, row * 37 if number == -1 else number, row * 2000, min(1, row / 100))
 
 
-def png(size: int = 48) -> bytes:
-    """A disc, a square or a triangle of some colour."""
-    from PIL import Image, ImageDraw
-
-    drawn = Image.new("RGB", (size, size), tuple(map(int, CHANCE.integers(180, 256, 3))))
-    pen, ink = ImageDraw.Draw(drawn), tuple(map(int, CHANCE.integers(0, 150, 3)))
-    left, top = map(int, CHANCE.integers(4, size // 3, 2))
-    right, bottom = map(int, CHANCE.integers(size // 2, size - 4, 2))
-    shape = CHANCE.integers(3)
-    if shape == 0:
-        pen.ellipse((left, top, right, bottom), fill=ink)
-    elif shape == 1:
-        pen.rectangle((left, top, right, bottom), fill=ink)
-    else:
-        pen.polygon([(left, bottom), (right, bottom), ((left + right) // 2, top)], fill=ink)
-    kept = io.BytesIO()
-    drawn.save(kept, "PNG")
-    return kept.getvalue()
-
-
-def wav(seconds: float = 0.5) -> bytes:
-    kept = io.BytesIO()
-    with wave.open(kept, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        tone = np.sin(np.arange(int(8000 * seconds)) / 8000 * 440 * 2 * np.pi)
-        file.writeframes((tone * 9000).astype("<i2").tobytes())
-    return kept.getvalue()
-
-
 def image(row: int, data: bytes | None = None, **changes: Any) -> Item:
-    data = png() if data is None else data
+    data = png(48, 48, seed=row) if data is None else data
     captions = (("label", str(row % 10)), ("split", "train"))
     made = Item("image", "image", place(row), captions, len(data), False, "image/png", data, 48, 48)
     return replace(made, **changes)
@@ -114,7 +82,7 @@ def text(row: int, words: str, **changes: Any) -> Item:
 
 
 def sound(row: int) -> Item:
-    data = wav()
+    data = wav(0.5)
     return Item("audio", "clip", place(row), (), len(data), False, "audio/wav", data)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 import tfio_store as tfs
 from tests.show import datasets
 from tests.support.examples import FEATURES, entry, field, int64s, wire_example
+from tests.support.started import python
 from tfio_store.show.facts import facts_of
 from tfio_store.show.model import Facts
 from tfio_store.show.sample import open_source, take_sample
@@ -134,7 +134,5 @@ def test_features_of_ten_megabytes_take_little_memory(tmp_path: Path) -> None:
             numbers = field(3, field(1, bytes(8_000_000)))
             features = [entry(b"data", field(1, field(1, data))), entry(b"x", numbers)]
             writer.write(wire_example(*features, entry(b"label", int64s(i % 3))))
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True
-    )
+    done = python(MEASURE, path, check=True)
     assert int(done.stdout) < 500 << 10

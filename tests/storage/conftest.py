@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers import ceph
+from tests.servers.faulty import Faulty, faulty
 from tests.servers.place import Place
 from tests.support.long import long
 
@@ -32,3 +34,14 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     else:
         found = request.getfixturevalue(server)
     return dataclasses.replace(found, backend=backend or "fsspec")
+
+
+@pytest.fixture(params=["s3", "s3+obstore", "gcs", "azure", "azure+obstore"])
+def behind(request: pytest.FixtureRequest) -> Iterator[tuple[str, Place, Faulty]]:
+    """A cloud, and a place seen through a proxy that does as it is told."""
+    cloud, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
+    place: Place = request.getfixturevalue(cloud)
+    with faulty(place.endpoint) as proxy:
+        yield cloud, place.through(proxy.endpoint, backend or "fsspec"), proxy

@@ -151,17 +151,6 @@ CASES: dict[str, dict[str, tuple[Answer, type[OSError], str]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=["s3", "s3+obstore", "gcs", "azure", "azure+obstore"])
-def behind(request: pytest.FixtureRequest) -> Iterator[tuple[str, Place, Faulty]]:
-    """A cloud, and a place seen through a proxy that does as it is told."""
-    cloud, _, backend = request.param.partition("+")
-    if backend:
-        pytest.importorskip(backend)
-    place: Place = request.getfixturevalue(cloud)
-    with faulty(place.endpoint) as proxy:
-        yield cloud, place.through(proxy.endpoint, backend or "fsspec"), proxy
-
-
 def is_range(request: Request) -> bool:
     return not {"range", "x-ms-range"}.isdisjoint(name.lower() for name in request.headers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
 import threading
@@ -13,7 +12,7 @@ import pytest
 
 from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 from tests.servers.place import Place
-from tests.servers.web import served
+from tests.servers.web import Handler, served
 from tfio_store.storage import Retry, Storage
 
 RETRY = Retry(attempts=3, base_delay=0.01)
@@ -48,8 +47,7 @@ def test_an_upload_that_the_store_gives_up(gcs: Place, part: int) -> None:
     lost = LostSessions(gcs.endpoint, part)
     data = bytes(range(256)) * (4 * MIB // 256)
     with rewriting_store(gcs.endpoint, lost) as lost.url:
-        options = {**gcs.storage_options, "endpoint_url": lost.url}
-        store, path = Place(gcs.root, options).open("object", retry=RETRY)
+        store, path = gcs.through(lost.url).open("object", retry=RETRY)
         output = store.open_output(path, part_bytes=MIB)
         if part == 1:
             output.write(data)
@@ -79,11 +77,11 @@ class TokenServer:
         self.open.set()
         self.waited_in_vain = False
 
-    def handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+    def handler(self) -> type[Handler]:
         tokens = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
+        class Giving(Handler):
+            def do_POST(self) -> None:  # noqa: N802
                 self.rfile.read(int(self.headers["Content-Length"]))
                 if not tokens.open.wait(30):
                     tokens.waited_in_vain = True
@@ -91,15 +89,9 @@ class TokenServer:
                 tokens.given += status == 200
                 token = {"access_token": f"token-{tokens.given}", "expires_in": 3600}
                 body = json.dumps(token if status == 200 else {"error": "unavailable"}).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(body)
+                self.send(status, body, {"Content-Type": "application/json"}, head=False)
 
-            def log_message(self, *args: object) -> None:
-                pass
-
-        return Handler
+        return Giving
 
     def storage(self, place: Place, **retry: Any) -> Storage:
         from google.oauth2.credentials import Credentials
@@ -190,8 +182,7 @@ def test_a_token_that_is_withdrawn_is_renewed(gcs: Place, tokens: TokenServer, a
         "upload": lambda store, path: upload(store, path),
     }
     with rewriting_store(gcs.endpoint, withdrawn) as url:
-        place = Place(gcs.root, {**gcs.storage_options, "endpoint_url": url})
-        store, path = tokens.storage(place, attempts=1).open(gcs.url("x"))
+        store, path = tokens.storage(gcs.through(url), attempts=1).open(gcs.url("x"))
         assert store.get(path)[0] == b"one"
         withdrawn.tokens = ("token-1",)
         actions[action](store, path)
@@ -234,7 +225,7 @@ def test_the_stores_reason_is_told(gcs: Place, status: int, reason: str) -> None
     error = {"error": {"code": status, "message": reason, "errors": errors}}
     answer = Answer(status, body=json.dumps(error, indent=1).encode())
     with rewriting_store(gcs.endpoint, lambda request, forward: answer) as url:
-        store, path = Place(gcs.root, {**gcs.storage_options, "endpoint_url": url}).open("x")
+        store, path = gcs.through(url).open("x")
         for action in (store.get, store.info, lambda path: store.put(path, b"x")):
             with pytest.raises(PermissionError, match=re.escape(reason)):
                 action(path)

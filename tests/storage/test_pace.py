@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Retry, Store
 from tfio_store.storage.answers import StatusError
 from tfio_store.storage.faults import is_slow_down
 from tfio_store.storage.pace import Pace
@@ -168,10 +168,10 @@ def test_requests_to_a_bucket_are_paced(
 ) -> None:
     s3.put("x", b"12345")
     proxy = shaped(s3.endpoint, p_503=1.0)
-    options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
-    store, path = open_store(
-        s3.url("x"), options, retry=Retry(attempts=3, base_delay=0), backend=backend
-    )
+    retry = Retry(attempts=3, base_delay=0)
+    store, path = s3.through(proxy.endpoint, backend).open("x", retry=retry)
     with pytest.raises(OSError, match="SlowDown"):
         ask(store, path)
-    assert store._pace.here.rate < 5  # type: ignore[attr-defined]
+    pace = store._pace.here  # type: ignore[attr-defined]
+    assert pace.rate < 5
+    assert (pace._waiting, pace._under_way) == ([], 0)

@@ -47,9 +47,11 @@ def test_a_pattern_finds_what_was_committed_last(site: Place) -> None:
     write(site, NEW, if_exists="append")
     assert globbed(site) == sorted([*NEW, *NEW])
     source = tfs.RecordSource(site.url("ds/train"), storage=site.storage())
+    late = tfs.RecordReader(site.url("ds/train"), storage=site.storage())
     write(site, OLD, if_exists="overwrite", keep_replaced=0)
     assert globbed(site) == OLD
-    with pytest.raises(tfs.ReplacedError, match="open it again"):
-        source[0]
+    for read in (lambda: source[0], lambda: list(late)):
+        with pytest.raises(tfs.ReplacedError, match="open it again"):
+            read()
     tfs.clean(site.url("ds/train"), storage=site.storage(), keep_replaced=False)
     assert globbed(site) == sorted(tfs.RecordReader(site.url("ds/train"), storage=site.storage()))

@@ -19,8 +19,7 @@ def test_a_condition_that_never_holds_is_not_blamed_on_another_writer(s3: Place)
         return Answer(412) if "If-Match" in request.headers else forward(request)
 
     with rewriting_store(s3.endpoint, refusing) as endpoint:
-        options = {**s3.storage_options, "endpoint_url": endpoint}
-        store, path = Place(s3.root, options).open("object", retry=RETRY)
+        store, path = s3.through(endpoint).open("object", retry=RETRY)
         etag = store.put(path, b"one").etag
         with pytest.raises(PermissionError, match="the store refuses"):
             store.put(path, b"two", if_match=etag)
@@ -48,8 +47,7 @@ def test_a_store_that_stays_busy_is_unavailable(s3: Place) -> None:
         return Answer(503, body=b"<Error><Code>SlowDown</Code></Error>")
 
     with rewriting_store(s3.endpoint, busy) as endpoint:
-        options = {**s3.storage_options, "endpoint_url": endpoint}
-        store, path = Place(s3.root, options).open("object", retry=RETRY)
+        store, path = s3.through(endpoint).open("object", retry=RETRY)
         with pytest.raises(ConnectionError, match="object") as caught:
             store.put(path, b"one")
     assert code_of(caught.value) == UNAVAILABLE

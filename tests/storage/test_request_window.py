@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
-from tfio_store.storage import open_store, read_ahead
+from tfio_store.storage import read_ahead
 from tfio_store.storage.read_ahead import Fetch, Meter, ReadAhead, RequestWindow, Worked
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -197,8 +197,7 @@ def test_a_distant_store_gets_more_requests(
 ) -> None:
     s3.put("x", bytes(1000))
     proxy = shaped(s3.endpoint, ttfb_ms=200, jitter=0)
-    options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
-    store, path = open_store(s3.url("x"), options, backend=backend)
+    store, path = s3.through(proxy.endpoint, backend).open("x")
 
     def ranges() -> Iterator[Fetch[int]]:
         for i in range(160):

@@ -18,11 +18,6 @@ from tfio_store.storage.cloud import multipart
 Proxy = Callable[..., Shaped]
 
 
-def seen_through(place: Place, proxy: Shaped, backend: str = "fsspec") -> Place:
-    options = {**place.storage_options, "endpoint_url": proxy.endpoint}
-    return Place(place.root, options, proxy.endpoint, backend)
-
-
 def connections_to(proxy: Shaped) -> int:
     port = int(proxy.endpoint.rpartition(":")[2])
     open_now = psutil.Process().net_connections("tcp")
@@ -44,7 +39,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 90) -> bool:
 
 def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> None:
     """Four writers, each far ahead of the network, together hold no more than the bound."""
-    place = seen_through(ceph, shaped(ceph.endpoint, bandwidth=20e6))
+    place = ceph.through(shaped(ceph.endpoint, bandwidth=20e6).endpoint, "fsspec")
     held = 0
     done = threading.Event()
 
@@ -75,7 +70,7 @@ def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> Non
 def test_an_abort_while_parts_travel_leaves_nothing(
     ceph: Place, shaped: Proxy, backend: str
 ) -> None:
-    place = seen_through(ceph, shaped(ceph.endpoint, ttfb_ms=150), backend)
+    place = ceph.through(shaped(ceph.endpoint, ttfb_ms=150).endpoint, backend)
     store, path = place.open("x")
     for _ in range(3):
         output = store.open_output(path)
@@ -99,7 +94,7 @@ def test_a_dropped_output_gives_its_upload_up(ceph: Place) -> None:
 def test_cancelled_reads_close_their_connections(ceph: Place, shaped: Proxy) -> None:
     ceph.put("x", bytes(1 << 20))
     proxy = shaped(ceph.endpoint, p_stall=1, stall_s=30)
-    store, path = seen_through(ceph, proxy).open("x")
+    store, path = ceph.through(proxy.endpoint, "fsspec").open("x")
     reads = [store.read(path, 0, 1 << 20) for _ in range(20)]
     assert eventually(lambda: connections_to(proxy) == 20)
     for read in reads:
@@ -111,7 +106,7 @@ def test_a_store_that_is_let_go_closes_its_connections(
     ceph: Place, shaped: Proxy, backend: str
 ) -> None:
     proxy = shaped(ceph.endpoint)
-    store, path = seen_through(ceph, proxy, backend).open("x")
+    store, path = ceph.through(proxy.endpoint, backend).open("x")
     store.put(path, bytes(1000))
     for read in [store.read(path, 0, 1000) for _ in range(20)]:
         read.result()

@@ -68,10 +68,8 @@ def test_retries_are_logged(
     s3: Place, shaped: Any, caplog: pytest.LogCaptureFixture, backend: str
 ) -> None:
     proxy = shaped(s3.endpoint, p_503=1.0)
-    options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
-    store, path = open_store(
-        s3.url("x"), options, retry=Retry(attempts=3, base_delay=0), backend=backend
-    )
+    retry = Retry(attempts=3, base_delay=0)
+    store, path = s3.through(proxy.endpoint, backend).open("x", retry=retry)
     with caplog.at_level(logging.INFO, "tfio_store"), pytest.raises(OSError, match="3 attempts"):
         store.read(path, 0, 10).result()
     told = [record.getMessage() for record in caplog.records if record.name == "tfio_store"]

@@ -17,15 +17,11 @@ from tfio_store.records.framing import crc32c
 CHECKSUMS = ["x-amz-checksum-crc32c", "x-amz-checksum-algorithm"]
 
 
-def behind(place: Place, endpoint: str) -> Place:
-    return Place(place.root, {**place.storage_options, "endpoint_url": endpoint}, endpoint)
-
-
 @pytest.mark.parametrize("size", [100, 20 << 20])
 def test_a_store_without_checksums_is_written_without(s3: Place, size: int) -> None:
     with lesser_store(s3.endpoint, refuse=CHECKSUMS) as endpoint:
         for name in ("a", "b"):
-            store, path = behind(s3, endpoint).open(name)
+            store, path = s3.through(endpoint).open(name)
             output = store.open_output(path)
             output.write(bytes(size))
             output.commit(crc32c=crc32c(bytes(size)))
@@ -41,7 +37,7 @@ def test_the_checksum_of_all_parts_is_stored(s3: Place) -> None:
 
 def test_a_store_that_ignores_conditions_is_told_of(s3: Place) -> None:
     with lesser_store(s3.endpoint, ignore=["If-None-Match"]) as endpoint:
-        store, path = behind(s3, endpoint).open("x")
+        store, path = s3.through(endpoint).open("x")
         with pytest.warns(RuntimeWarning, match="ignores If-None-Match"):
             store.put(path, b"one", if_absent=True)
         assert not store.conditional

@@ -58,8 +58,7 @@ def test_what_is_left_goes_one_by_one(s3: Place, store: object, singles: int) ->
         return store(request, forward)  # type: ignore[operator]
 
     with rewriting_store(s3.endpoint, noting) as endpoint:
-        far = replace(s3, storage_options={**s3.storage_options, "endpoint_url": endpoint})
-        opened, path = far.open("many")
+        opened, path = s3.through(endpoint).open("many")
         opened.delete(f"{path}/{i}" for i in range(COUNT))
     assert s3.names() == ["kept"]
     assert sum(map(is_together, seen)) == 1

@@ -52,10 +52,22 @@ T = TypeVar("T", bound=type)
 
 
 def caught_by(test: str) -> Callable[[T], T]:
-    def note(store: T) -> T:
-        scheme = re.sub(r"(?<!^)(?=[A-Z])", "-", store.__name__).lower()
+    """The test fails this store, or a store that is right but for such outputs."""
+
+    def note(kind: T) -> T:
+        store: type[Any] = kind
+        if issubclass(kind, RightOutput):
+
+            def open_output(
+                self: Any, path: str, *, if_match: str | None = None, **_: Any
+            ) -> RightOutput:
+                made: RightOutput = kind(self, path, if_match)
+                return made
+
+            store = type(kind.__name__, (RightStore,), {"open_output": open_output})
+        scheme = re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
         WRONG[scheme] = store, test
-        return store
+        return kind
 
     return note
 
@@ -486,78 +498,49 @@ class ListsThePageOnly(RightStore):
 # Writing
 
 
-class Visible(RightOutput):
+@caught_by("test_an_output_appears_on_commit_and_not_before")
+class ShowsWhatIsWritten(RightOutput):
     def write(self, data: BytesLike) -> None:
         super().write(data)
         self.store.place(self.path, Stored.of(self.data))
 
 
-@caught_by("test_an_output_appears_on_commit_and_not_before")
-class ShowsWhatIsWritten(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Visible(self, path, None)
-
-
-class Dropped(RightOutput):
+@caught_by("test_an_output_that_is_dropped_never_appears")
+class CommitsWhatIsDropped(RightOutput):
     def __del__(self) -> None:
         if not self.done:
             self.placed(False)
 
 
-@caught_by("test_an_output_that_is_dropped_never_appears")
-class CommitsWhatIsDropped(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Dropped(self, path, None)
-
-
-class Deleting(RightOutput):
+@caught_by("test_an_output_appears_on_commit_and_not_before")
+class AbortDeletes(RightOutput):
     def abort(self) -> None:
         super().abort()
         OBJECTS.pop(self.path, None)
 
 
-@caught_by("test_an_output_appears_on_commit_and_not_before")
-class AbortDeletes(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Deleting(self, path, None)
-
-
-class Restarted(RightOutput):
+@caught_by("test_an_abort_leaves_nothing")
+class WritesAfterAbort(RightOutput):
     def check(self, action: str) -> None:
         self.done = False
 
 
 @caught_by("test_an_abort_leaves_nothing")
-class WritesAfterAbort(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Restarted(self, path, None)
-
-
-class Once(RightOutput):
+class AbortsOnce(RightOutput):
     def abort(self) -> None:
         self.check("abort")
         super().abort()
 
 
-@caught_by("test_an_abort_leaves_nothing")
-class AbortsOnce(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Once(self, path, None)
-
-
-class Short(RightOutput):
+@caught_by("test_an_output_appears_on_commit_and_not_before")
+class LosesTheLastPart(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         self.data = self.data[: 8 << 20]
         return super().placed(if_absent)
 
 
-@caught_by("test_an_output_appears_on_commit_and_not_before")
-class LosesTheLastPart(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Short(self, path, None)
-
-
-class Shuffled(RightOutput):
+@caught_by("test_the_order_of_many_writes")
+class SortsPartsAsText(RightOutput):
     def begin(self) -> None:
         self.parts: dict[str, bytes] = {}
 
@@ -570,43 +553,22 @@ class Shuffled(RightOutput):
         return super().placed(if_absent)
 
 
-@caught_by("test_the_order_of_many_writes")
-class SortsPartsAsText(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Shuffled(self, path, None)
-
-
-class Unversioned(RightOutput):
+@caught_by("test_an_output_appears_on_commit_and_not_before")
+class CommitTellsAnotherVersion(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         return replace(super().placed(if_absent), etag="v0")
 
 
-@caught_by("test_an_output_appears_on_commit_and_not_before")
-class CommitTellsAnotherVersion(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Unversioned(self, path, None)
-
-
-class Unconditional(RightOutput):
+@caught_by("test_if_absent_finds_the_path_taken")
+class OutputIgnoresIfAbsent(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         return super().placed(False)
 
 
 @caught_by("test_if_absent_finds_the_path_taken")
-class OutputIgnoresIfAbsent(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Unconditional(self, path, None)
-
-
-class LargeUnconditional(RightOutput):
+class LargeOutputIgnoresIfAbsent(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         return super().placed(if_absent and len(self.data) < 8 << 20)
-
-
-@caught_by("test_if_absent_finds_the_path_taken")
-class LargeOutputIgnoresIfAbsent(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return LargeUnconditional(self, path, None)
 
 
 @caught_by("test_an_output_replaces_only_what_was_read")
@@ -615,44 +577,27 @@ class OutputIgnoresIfMatch(RightStore):
         return RightOutput(self, path, None)
 
 
-class LargeUnmatched(RightOutput):
+@caught_by("test_an_output_replaces_only_what_was_read")
+class LargeOutputIgnoresIfMatch(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         if len(self.data) > 8 << 20:
             self.if_match = None
         return super().placed(if_absent)
 
 
-@caught_by("test_an_output_replaces_only_what_was_read")
-class LargeOutputIgnoresIfMatch(RightStore):
-    def open_output(
-        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
-    ) -> RightOutput:
-        return LargeUnmatched(self, path, if_match)
-
-
-class Believing(RightOutput):
+@caught_by("test_a_wrong_crc_is_never_taken_for_the_stores_own")
+class BelievesAnyCrc(RightOutput):
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
         return replace(super().commit(if_absent=if_absent), crc32c=crc32c)
 
 
-@caught_by("test_a_wrong_crc_is_never_taken_for_the_stores_own")
-class BelievesAnyCrc(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Believing(self, path, None)
-
-
-class Racing(RightOutput):
+@caught_by("test_one_of_16_small_outputs_wins")
+class OutputsRace(RightOutput):
     def placed(self, if_absent: bool) -> ObjectInfo:
         if self.store.taken(self.path, if_absent, self.if_match):
             raise FileExistsError(errno.EEXIST, "taken", self.store.url(self.path))
         let_another_look(self.store.url(self.path))
         return self.store.put(self.path, self.data)
-
-
-@caught_by("test_one_of_16_small_outputs_wins")
-class OutputsRace(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Racing(self, path, None)
 
 
 class PutsRace(RightStore):
@@ -865,7 +810,8 @@ class DeletingAnotherVersionFails(RightStore):
 # Uploads, crashes, processes
 
 
-class Remembered(RightOutput):
+@caught_by("test_an_abort_leaves_nothing")
+class AbortLeavesAnUpload(RightOutput):
     def begin(self) -> None:
         UPLOADS[self.token] = self
 
@@ -875,16 +821,10 @@ class Remembered(RightOutput):
         return info
 
 
-@caught_by("test_an_abort_leaves_nothing")
-class AbortLeavesAnUpload(RightStore):
-    def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Remembered(self, path, None)
-
-
 @caught_by("test_uploads_elsewhere_are_not_listed")
 class ListsAllUploads(RightStore):
     def open_output(self, path: str, **_: Any) -> RightOutput:
-        return Remembered(self, path, None)
+        return AbortLeavesAnUpload(self, path, None)
 
     def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
         uploads = list(UPLOADS.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import tfio_store as tfs
@@ -20,3 +21,9 @@ def read(place: Place, name: str) -> list[bytes]:
 
 def numbered(count: int) -> list[bytes]:
     return [b"%d " % i + bytes(i % 50) for i in range(count)]
+
+
+def root(place: Place) -> dict[str, Any]:
+    """The document of "ds/train"."""
+    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
+    return found

@@ -7,7 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["run"]
+__all__ = ["python", "run"]
+
+
+def python(program: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run the program's text, in the same place and environment."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=check)
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -88,53 +88,6 @@ def test_columns_come_in_the_order_asked_for(tmp_path):
     assert list(read_table(f"{tmp_path}/t", columns=["c", "a"])) == ["c", "a"]
 
 
-def test_pandas(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "n": [3, 1, 2],
-            "price": [0.1, np.nan, -np.inf],
-            "name": ["a", "é", ""],
-            "when": pd.to_datetime(["2020-01-01", "2021-02-03", "1999-12-31"]),
-            "kind": pd.Categorical(["x", "y", "x"]),
-            "flag": [True, False, True],
-            "list": [[1, 2], [], [3]],
-        },
-        index=[7, 8, 9],
-    )
-    write_table(frame, f"{tmp_path}/t", exact=True)
-    found = read_table(f"{tmp_path}/t", columns=list(frame.columns)).to_pandas()
-    assert found["list"].map(list).tolist() == frame["list"].tolist()
-    expected = frame.drop(columns="list").reset_index(drop=True)
-    expected["kind"] = expected["kind"].astype(object)
-    expected["name"] = expected["name"].astype(object)
-    pd.testing.assert_frame_equal(
-        found.drop(columns="list").astype({"name": object, "kind": object}), expected
-    )
-
-
-def test_arrow(tmp_path):
-    table = pa.table(
-        {
-            "i": pa.array([1, 2, 3], pa.int32()),
-            "s": pa.chunked_array([["a"], ["é", ""]]),
-            "b": pa.array([b"\xff", b"", b"x"]),
-            "l": pa.array([[1.5], [], [2.5, 3.5]], pa.list_(pa.float32())),
-            "v": pa.array([[1, 2]] * 3, pa.list_(pa.int64(), 2)),
-            "t": pa.array([1, 2, 3], pa.timestamp("us")),
-            "d": pa.array([0.1, 0.2, 0.3]),
-        }
-    )
-    write_table(table, f"{tmp_path}/t", num_shards=1, exact=True)
-    for strings in ("object", "batch"):
-        found = read_table(f"{tmp_path}/t", columns=table.column_names, strings=strings).to_arrow()
-        assert found.to_pydict() == table.to_pydict()
-        assert found.schema.field("i").type == pa.int32()
-        assert found.schema.field("t").type == pa.timestamp("us")
-    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
-    write_table(reader, f"{tmp_path}/r", exact=True)
-    assert read_table(f"{tmp_path}/r", columns=table.column_names).to_arrow() == found
-
-
 @pytest.mark.parametrize("url", ["t", "t@3"])
 def test_rows_keep_their_order_over_shards(tmp_path, url):
     """What comes back joins by position with what was written."""

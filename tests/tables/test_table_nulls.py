@@ -81,26 +81,12 @@ def test_a_chosen_feature_has_nulls_only_if_it_says_so(tmp_path: Path) -> None:
 
 
 def test_pandas_there_and_back(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "n": pd.array([1, None, 3], "Int64"),
-            "small": pd.array([1, None, 3], "UInt8"),
-            "f": pd.array([0.5, None, 2], "Float64"),
-            "nan": [0.5, np.nan, 2],
-            "flag": pd.array([True, None, False], "boolean"),
-            "when": pd.to_datetime(["2020-01-01", None, "1999-12-31"]),
-            "ago": pd.to_timedelta([1, None, 3], unit="s"),
-        }
-    )
-    write_exactly(frame, f"{tmp_path}/t", num_shards=1)
-    found = read_table(f"{tmp_path}/t", columns=list(frame)).to_pandas()
-    pd.testing.assert_frame_equal(found, frame)
     texts = pd.DataFrame({"s": ["a", None, ""], "list": [[1], None, []]})
     write_exactly(texts, f"{tmp_path}/s", num_shards=1)
     found = read_table(f"{tmp_path}/s").to_pandas()
     assert found["s"].isna().tolist() == found["list"].isna().tolist() == [False, True, False]
-    write_exactly(frame[["nan"]], f"{tmp_path}/nan", nan_as_null=True)
-    assert read_table(f"{tmp_path}/nan")["nan"].tolist() == [0.5, None, 2]
+    write_exactly(pd.DataFrame({"x": [0.5, np.nan, 2]}), f"{tmp_path}/nan", nan_as_null=True)
+    assert read_table(f"{tmp_path}/nan")["x"].tolist() == [0.5, None, 2]
 
 
 def test_batches_are_joined(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers.place import Place
 from tfio_store.storage.local import LocalStore
 
 
@@ -26,3 +28,8 @@ def on_put(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[..., Any]
         monkeypatch.setattr(LocalStore, "put", replaced)
 
     return install
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Place:
+    return Place(str(tmp_path))

@@ -42,54 +42,12 @@ def lost(put: Callable[[], Any]) -> Any:
 # Copies of a job
 
 
-def committed_job(place: Place) -> tuple[tfs.WriteJob, tfs.WriteJob, list[tfs.results.ShardInfo]]:
-    job = job_at(place)
-    copy = pickle.loads(pickle.dumps(job))
-    infos = [task(job, shard) for shard in range(3)]
-    job.commit(infos)
-    return job, copy, infos
-
-
-def test_a_copy_that_aborts_after_the_commit_deletes_nothing(place: Place) -> None:
-    _, copy, _ = committed_job(place)
-    before = place.names()
-    copy.abort()
-    assert place.names() == before
-    assert len(read(place, "ds/train")) == 300
-
-
-def test_a_copy_that_commits_again_gets_the_same_manifest(place: Place) -> None:
-    job, copy, infos = committed_job(place)
-    before = place.names()
-    assert copy.commit(infos).to_bytes() == job.commit(infos).to_bytes()
-    assert place.names() == before
-
-
-def test_a_late_worker_that_leaves_the_context_deletes_nothing(place: Place) -> None:
-    _, copy, _ = committed_job(place)
-    before = place.names()
-    with copy:
-        pass
-    assert place.names() == before
-
-
 def test_a_worker_that_leaves_the_context_does_not_end_the_job(place: Place) -> None:
     job = job_at(place)
     with pickle.loads(pickle.dumps(job)) as copy:
         infos = [task(copy, shard) for shard in range(3)]
     job.commit(infos)
     assert len(read(place, "ds/train")) == 300
-
-
-def test_an_aborted_job_cannot_be_committed_by_a_copy(place: Place) -> None:
-    job = job_at(place)
-    copy = pickle.loads(pickle.dumps(job))
-    infos = [task(job, shard) for shard in range(3)]
-    copy.abort()
-    assert place.names() == []
-    with pytest.raises(OSError, match="claim is gone"):
-        job.commit(infos)
-    assert place.names() == []
 
 
 def test_abort_in_the_middle_of_a_copys_commit_deletes_nothing(

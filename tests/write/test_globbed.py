@@ -43,39 +43,6 @@ def globbed(place: Place) -> list[bytes]:
     return sorted(found)
 
 
-def test_an_overwrite(place: Place) -> None:
-    write(place, "error", b"old0", b"old1", b"old2")
-    write(place, "overwrite", b"new0", b"new1")
-    assert globbed(place) == [b"new0", b"new1"]
-    assert sorted(tfs.RecordReader(place.url("ds/train"), **options(place))) == [b"new0", b"new1"]
-    write(place, "overwrite", b"newer", shards=1, keep_replaced=0)
-    assert globbed(place) == [b"newer"]
-    assert tfs.verify(place.url("ds/train"), **options(place)).ok
-
-
-def test_an_append(place: Place) -> None:
-    write(place, "error", b"old0", b"old1")
-    write(place, "append", b"more")
-    write(place, "append", b"most", shards=1)
-    assert globbed(place) == [b"more", b"most", b"old0", b"old1"]
-    found = sorted(tfs.RecordReader(place.url("ds/train"), **options(place)))
-    assert found == [b"more", b"most", b"old0", b"old1"]
-
-
-def test_who_has_opened_the_old_generation_reads_it_to_the_end(place: Place) -> None:
-    write(place, "error", *(b"old%d" % i for i in range(9)), shards=3)
-    reader = tfs.RecordReader(place.url("ds/train"), **options(place))
-    source = tfs.RecordSource(place.url("ds/train"), **options(place))
-    records = iter(reader)
-    first = next(records)
-    source[0]
-    write(place, "overwrite", b"new")
-    assert sorted([first, *records]) == [b"old%d" % i for i in range(9)]
-    assert sorted(source[i] for i in range(9)) == [b"old%d" % i for i in range(9)]
-    write(place, "overwrite", b"newer")
-    assert sorted(source[i] for i in range(9)) == [b"old%d" % i for i in range(9)]
-
-
 def test_a_first_write_publishes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no request more than what it writes."""
     asked: list[str] = []
@@ -135,14 +102,6 @@ def test_a_reader_of_shards_that_are_published_meanwhile(
     write(place, "overwrite", *(b"new%d" % i for i in range(8)), shards=4)
     found = sorted(bytes(record) for batch in seen[1] for record in batch)
     assert found == [b"new%d" % i for i in range(8)]
-
-
-def test_expired_readers_are_told_to_open_again(place: Place) -> None:
-    write(place, "error", b"old0", b"old1")
-    reader = tfs.RecordReader(place.url("ds/train"), **options(place))
-    write(place, "overwrite", b"new", keep_replaced=0)
-    with pytest.raises(tfs.ReplacedError, match="open it again"):
-        list(reader)
 
 
 @pytest.mark.parametrize("name", ["train", "train-0123456789ab"])

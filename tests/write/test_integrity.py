@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.conftest import s3_options
 from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
@@ -130,7 +129,7 @@ def test_a_bit_flipped_on_the_wire_is_caught(
     flips = 0
     for seed in range(3):
         line = shaped(ceph.endpoint, p_flip=0.4, seed=seed)
-        faulty = Place(ceph.root, s3_options(line.endpoint), line.endpoint)
+        faulty = ceph.through(line.endpoint)
         storage = faulty.storage(retry=tfs.Retry(4, 0.01))
         try:
             with sharded(faulty, f"ds/{seed}", num_shards=2, storage=storage) as writer:

@@ -27,11 +27,6 @@ from tfio_store.storage.local import LocalOutput, LocalStore
 CONTEXT = multiprocessing.get_context("fork")
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Place:
-    return Place(str(tmp_path))
-
-
 @pytest.fixture(params=["local", "s3"])
 def shared(request: pytest.FixtureRequest, local: Place) -> Place:
     """A place that several processes reach."""

@@ -3,7 +3,6 @@ lie."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,19 +10,11 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.indexes import all_long, root_bytes
-from tests.support.sharded import numbered, read, sharded
+from tests.support.indexes import root_bytes
+from tests.support.sharded import numbered, read, root, sharded
 from tfio_store.errors import ManifestError
 
-
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
-
-
-def root(place: Place) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    return found
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 Damage = Callable[[bytes], bytes]

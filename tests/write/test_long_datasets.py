@@ -15,18 +15,15 @@ import tfio_store.write.parts as parts
 from tests.maintain.test_clean import cleaned, die, landed
 from tests.servers.place import Place
 from tests.support.counted import Counted
-from tests.support.indexes import all_long
 from tests.support.rounds import Rounds
-from tests.support.sharded import numbered, read, sharded
+from tests.support.sharded import numbered, read, root, sharded
 from tfio_store.dataset.folder import Folder
 from tfio_store.errors import ManifestError
 
 PAGE = 3
 
 
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, PAGE)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 def append(place: Place, records: list[bytes], **options: Any) -> None:
@@ -37,11 +34,6 @@ def append(place: Place, records: list[bytes], **options: Any) -> None:
 
 def lists(place: Place) -> list[str]:
     return [name for name in place.names() if "_train.index" in name]
-
-
-def root(place: Place) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
-    return found
 
 
 BLOCKS = 4096

@@ -9,14 +9,11 @@ import pytest
 
 from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
-from tests.support.indexes import all_long, root_bytes
+from tests.support.indexes import root_bytes
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.manifest import DatasetManifest
 
-
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, 3)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 def lists(place: Place) -> list[str]:

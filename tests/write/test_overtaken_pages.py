@@ -11,15 +11,11 @@ import pytest
 import tfio_store as tfs
 import tfio_store.write.parts as parts
 from tests.servers.place import Place
-from tests.support.indexes import all_long
 from tests.support.sharded import read, sharded
-from tests.write.test_long_datasets import PAGE, append, lists
+from tests.write.test_long_datasets import append, lists
 from tfio_store.dataset.folder import Root
 
-
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_long(monkeypatch, PAGE)
+pytestmark = pytest.mark.usefixtures("pages_of_three")
 
 
 def long_dataset(place: Place) -> list[bytes]:

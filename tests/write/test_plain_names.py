@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,6 @@ from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
 from tests.write.test_tasks import records_of, run, written
 from tfio_store.storage.local import LocalStore
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Place:
-    return Place(str(tmp_path))
 
 
 def job_at(place: Place, **options: Any) -> tfs.WriteJob:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,19 +27,6 @@ def records_of(shard: int) -> list[bytes]:
 
 def task(job: tfs.WriteJob, shard: int) -> tfs.results.ShardInfo:
     return job.write_shard(shard, records_of(shard))
-
-
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_workers_in_other_processes(place: Place, compression: str | None) -> None:
-    if place.root.startswith("memory:"):
-        pytest.skip("memory is one process's own")
-    context = multiprocessing.get_context("spawn")
-    with job_at(place, compression=compression) as job, ProcessPoolExecutor(2, context) as pool:
-        manifest = job.commit(pool.map(partial(task, job), range(3)))
-    assert [shard.records for shard in manifest.shards] == [100] * 3
-    assert read(place, "ds/train") == [r for shard in range(3) for r in records_of(shard)]
-    assert len(place.names()) == 5
-    assert not pending(place)
 
 
 def test_duplicates_and_another_order(place: Place) -> None:

@@ -1,16 +1,25 @@
-"""JPEGs of 500 x 375 that are noise with the spectrum of photos: they decode as slowly."""
+"""What several benchmarks read: rows of scalars, and photos."""
 
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 
 HEIGHT, WIDTH = 375, 500
+INTS, FLOATS = [f"i{k}" for k in range(5)], [f"f{k}" for k in range(5)]
+
+
+def scalars(count: int) -> dict[str, Any]:
+    """Columns of 10 scalars."""
+    values = np.random.default_rng(1)
+    found: dict[str, Any] = {name: values.integers(0, 1000, count) for name in INTS}
+    return found | {name: values.random(count).astype(np.float32) for name in FLOATS}
 
 
 def photo(seed: int) -> bytes:
-    """A JPEG of quality 90."""
+    """A JPEG of quality 90, of noise with the spectrum of photos: it decodes as slowly."""
     from PIL import Image
 
     random = np.random.default_rng(seed)
