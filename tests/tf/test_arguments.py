@@ -120,24 +120,6 @@ def test_a_raised_limit_of_a_record_s_size_holds_for_finding_blocks(
     assert dataset.cardinality() == 1
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-def test_what_is_skipped_is_said(tmp_path: Path, indexed: bool) -> None:
-    records = [b"%d" % i * 100 for i in range(2000)]
-    data = bytearray(framed(records))
-    if indexed:
-        (tmp_path / "f").write_bytes(data)
-        tfs.build_index(str(tmp_path / "f"), str(tmp_path / "set"))
-    data[300_000] ^= 1
-    (tmp_path / "f").write_bytes(data)
-    source = str(tmp_path / ("set" if indexed else "f"))
-    with pytest.warns(
-        tfs.errors.DataLossWarning, match="1 damaged region skipped, .* bytes"
-    ) as caught:
-        found = list(tfs.TFRecordDataset(source, on_corrupt="skip", memory_budget=1 << 30))
-    assert len(found) == len(records) - 1
-    assert len([each for each in caught if each.category is tfs.errors.DataLossWarning]) == 1
-
-
 def test_a_file_without_any_record_is_an_error_though_damage_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40)
     found = outcome(lambda: tfs.TFRecordDataset(str(tmp_path / "f"), on_corrupt="skip"))

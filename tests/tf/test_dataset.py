@@ -220,16 +220,6 @@ def test_a_cut_file(tmp_path: Path, length: int) -> None:
     assert native.error is (expected if length % 26 >= 12 else None)
 
 
-def test_a_claim_of_2_to_60_bytes(tmp_path: Path) -> None:
-    import struct
-
-    length = struct.pack("<Q", 1 << 60)
-    header = length + struct.pack("<I", tfs.masked_crc32c(length))
-    (tmp_path / "f").write_bytes(header + b"x" * 100)
-    found = outcome(lambda: tfs.TFRecordDataset(str(tmp_path / "f")))
-    assert found == Outcome([], tf.errors.ResourceExhaustedError)
-
-
 def test_a_cut_gzip_file(tmp_path: Path) -> None:
     whole = gzip.compress((VECTORS / "many.tfrecord").read_bytes())
     (tmp_path / "f.gz").write_bytes(whole[: len(whole) // 2])
@@ -274,16 +264,6 @@ def test_blocks_give_every_record(
         assert dataset.cardinality() == len(list(dataset))
 
 
-def test_shards_give_every_block_once(tmp_path: Path) -> None:
-    records = [f"{i}".encode() + b"x" * 300_000 for i in range(23)]
-    path = write(tmp_path / "f", records)
-    parts = [
-        [record.numpy() for record in tfs.TFRecordDataset(path, shard=(3, i))] for i in range(3)
-    ]
-    assert all(parts)
-    assert sorted(record for part in parts for record in part) == sorted(records)
-
-
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_shard_takes_blocks_or_batches(tmp_path: Path, batch_size: int | None) -> None:
     records = [f"{i}".encode() + b"x" * 300_000 for i in range(23)]
@@ -312,19 +292,6 @@ def test_blocks_raise_behind_the_good_records(
     found = outcome(lambda: tfs.TFRecordDataset(str(tmp_path / "set"), num_parallel_reads=parallel))
     assert found.elements == native.elements
     assert found.error is tf.errors.DataLossError
-
-
-def test_skipping_damage_loses_the_damaged_record_only(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    write(path, numbered(5))
-    data = bytearray(path.read_bytes())
-    data[26 + 14] ^= 1
-    path.write_bytes(data)
-    ways: tuple[dict[str, Any], ...] = ({}, {"shard": (1, 0)})
-    for extra in ways:
-        dataset = tfs.TFRecordDataset(str(path), on_corrupt="skip", **extra)
-        found = [record.numpy() for record in dataset]
-        assert found == [r for i, r in enumerate(numbered(5)) if i != 1]
 
 
 def test_seeds(tmp_path: Path) -> None:

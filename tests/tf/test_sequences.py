@@ -117,19 +117,6 @@ def test_a_gzip_file_without_a_manifest(tmp_path: Path) -> None:
     assert found == [[i] * (i % 3) for i in range(20)]
 
 
-def test_an_iterator_is_restored(url: str, tmp_path: Path) -> None:
-    dataset = tfs.TFRecordDataset(
-        url, schema=SCHEMA, batch_size=16, shuffle=True, seed=1, reshuffle_each_iteration=False
-    )
-    wanted = [plain(batch["tokens"]) for batch in dataset]
-    iterator = iter(dataset)
-    first = [plain(next(iterator)["tokens"]) for _ in range(2)]
-    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "check"))
-    again = iter(dataset)
-    tf.train.Checkpoint(iterator=again).restore(path)
-    assert first + [plain(batch["tokens"]) for batch in again] == wanted
-
-
 @pytest.mark.parametrize(("batch", "step"), [(None, [1, 2]), (4, [])])
 def test_a_step_of_another_size_is_an_error(tmp_path: Path, batch: Any, step: list[int]) -> None:
     path = str(tmp_path / "x.tfrecord")

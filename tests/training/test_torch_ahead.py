@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.training.loading import COUNT, loader, numbers, written
+from tests.training.loading import COUNT, loader, written
 from tests.training.resident import check_little_is_resident
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -20,18 +20,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from tfio_store.torch import EpisodeWindows, TFRecordIterable  # noqa: E402
 
 HOW = [(0, "fork"), (1, "fork"), (1, "spawn"), (2, "fork")]
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_any_number_of_workers_gives_the_same_records(tmp_path: Path, shuffle: bool) -> None:
-    url = written(str(tmp_path / "train"))
-    order = [int(x) for x in tfs.read_table(url)["x"].tolist()]
-    for workers in (0, 1, 2):
-        dataset = TFRecordIterable(url, batch_size=7, shuffle=shuffle, memory_budget=64 << 20)
-        found = numbers(loader(dataset, workers))
-        assert sorted(found) == list(range(COUNT))
-        if workers < 2 and not shuffle:
-            assert found == order
 
 
 @pytest.mark.parametrize(("workers", "method"), HOW)

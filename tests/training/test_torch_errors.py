@@ -14,8 +14,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tests.training.loading import loader, numbers, torch_data, written
-from tfio_store.errors import ReplacedError
+from tests.training.loading import loader, torch_data, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -76,21 +75,6 @@ def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
     with pytest.raises(tfs.errors.RecordTooLargeError) as caught:
         list(loader(dataset, 1))
     assert (caught.value.length, caught.value.limit) == (5000, 1000)
-
-
-def test_a_fault_is_no_end(damaged: str) -> None:
-    """Who asks again meets it again, and the state still stands before what was not given."""
-    dataset = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
-    steps = iter(dataset)
-    for _ in range(3):
-        with pytest.raises(tfs.CorruptRecordError):
-            list(steps)
-    state = dataset.state_dict()
-    Path(damaged).write_bytes(framed(RECORDS))
-    other = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
-    other.load_state_dict(state)
-    with pytest.raises(ReplacedError, match="another version"):  # it was mended meanwhile
-        numbers(other)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

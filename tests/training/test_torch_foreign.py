@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import tfio_store as tfs
 from tests.support.framed import framed
 from tests.training.loading import loader
 
@@ -31,13 +30,6 @@ def streams(tmp_path: Path) -> str:
     return str(tmp_path / "x-*.gz")
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_streams_are_shared_out_whole(streams: str, workers: int, shuffle: bool) -> None:
-    dataset = TFRecordIterable(streams, batch_size=64, shuffle=shuffle)
-    assert sorted(records(dataset, workers), key=int) == RECORDS
-
-
 def test_streams_have_no_even_shares(streams: str) -> None:
     with pytest.raises(ValueError, match=r"x-0\.gz"):
         TFRecordIterable(streams, batch_size=64, even="pad")
@@ -46,21 +38,6 @@ def test_streams_have_no_even_shares(streams: str) -> None:
 def test_streams_have_no_len(streams: str) -> None:
     with pytest.raises(TypeError, match=r"len\(\) is not known"):
         len(TFRecordIterable(streams, batch_size=64, num_workers=0))
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_damage_is_skipped_with_a_word(tmp_path: Path, workers: int) -> None:
-    for part in range(2):
-        data = bytearray(framed(RECORDS[part::2]))
-        data[len(framed(RECORDS[part::2][:10])) + 12] ^= 1
-        (tmp_path / f"x-{part}").write_bytes(data)
-    dataset = TFRecordIterable(str(tmp_path / "x-*"), batch_size=64, on_corrupt="skip")
-    if workers:
-        found = records(dataset, workers)
-    else:
-        with pytest.warns(tfs.errors.DataLossWarning):
-            found = records(dataset, workers)
-    assert sorted(found, key=int) == RECORDS[:20] + RECORDS[22:]
 
 
 def test_a_file_object_is_no_source() -> None:

@@ -105,35 +105,9 @@ def test_even_shares_have_equal_batches(url: str, even: str, each: int, shuffle:
     assert sum(found[0]) == 2 * each
 
 
-def test_padded_shares_hold_every_record(url: str) -> None:
-    read: list[int] = []
-    for rank in range(4):
-        place: dict[str, Any] = {"rank": rank, "world_size": 4, "even": "pad"}
-        read += numbers(loader(TFRecordIterable(url, batch_size=32, **place), 2))
-    assert len(read) == 1008
-    assert set(read) == set(ALL)
-
-
 def test_the_last_batches_are_left_out(url: str) -> None:
     for rank in range(4):
         assert sizes(url, rank, even="drop", drop_last=True) == [32] * 6
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("even", [None, "pad", "drop"])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_len_is_the_number_of_batches(url: str, workers: int, even: Any, drop_last: bool) -> None:
-    dataset = TFRecordIterable(
-        url,
-        batch_size=32,
-        num_workers=workers,
-        even=even,
-        drop_last=drop_last,
-        rank=1,
-        world_size=2,
-    )
-    with_workers = loader(dataset, workers)
-    assert len(with_workers) == len(list(with_workers))
 
 
 def test_len_needs_the_number_of_workers(url: str) -> None:
@@ -297,13 +271,6 @@ def test_records_as_bytes(tmp_path: Path, size: int | None, workers: int) -> Non
 def test_records_as_bytes_though_there_is_a_schema(url: str) -> None:
     (record,) = next(iter(TFRecordIterable(url, batch_size=1, schema="bytes")))
     assert tfs.decode_examples([record], {"x": "int64"})["x"][0] == 0
-
-
-def test_no_records(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"")
-    dataset = TFRecordIterable(str(tmp_path / "x"), schema={"x": "int64"}, batch_size=3, even="pad")
-    assert list(loader(dataset, 0)) == []
-    assert list(loader(dataset, 2)) == []
 
 
 def test_more_shares_than_records(tmp_path: Path) -> None:
