@@ -18,6 +18,7 @@ import pytest
 import tfio_store as tfs
 from tests.engines.ray_nodes import NODE
 from tests.servers.place import Place
+from tests.support.framed import flipped
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 ray_data = pytest.importorskip("ray.data")
@@ -278,9 +279,7 @@ def test_a_damaged_record_is_named_or_skipped(ray_cluster: Any, tmp_path: Path) 
     with tfs.TFRecordWriter(tmp_path / "x") as writer:
         for record in (b"one", b"two", b"six"):
             writer.write(record)
-    data = bytearray((tmp_path / "x").read_bytes())
-    data[16 + 3 + 12] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped((tmp_path / "x").read_bytes(), 16 + 3 + 12))
     with pytest.raises(tfs.CorruptRecordError, match="offset 19") as found:
         read_tfrecords(tmp_path / "x").take_all()
     assert found.value.offset == 19

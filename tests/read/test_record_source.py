@@ -96,33 +96,31 @@ class TestRecordSource:
 
 class TestRequests:
     @pytest.fixture
-    def whole(self, tmp_path: Path) -> Path:
+    def found(self, tmp_path: Path) -> tfs.RecordSource:
         (tmp_path / "x").write_bytes(framed([os.urandom(10_000)] * 3000))
-        return tmp_path / "x"
+        return tfs.RecordSource(tmp_path / "x")
+
+    @pytest.fixture
+    def counted(
+        self, found: tfs.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Counted:
+        return Counted(open_store(tmp_path / "x")[0], monkeypatch)
 
     def test_a_cluster_is_fetched_in_fewer_requests_than_records(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
+        self, found: tfs.RecordSource, counted: Counted
     ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
         found[list(range(500, 600))]
         assert len(counted.ranges) <= 3
         blocks = 1 + 100 * 10_016 // (1 << 20) + 1
         assert sum(stop - start for start, stop in counted.ranges) <= (blocks + 1) << 20
 
     def test_scattered_records_cost_their_bytes(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
+        self, found: tfs.RecordSource, counted: Counted
     ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
         found[[5, 1500, 2900]]
         assert counted.nbytes == 3 * 10_016
 
-    def test_a_loop_fetches_a_block_once(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
+    def test_a_loop_fetches_a_block_once(self, found: tfs.RecordSource, counted: Counted) -> None:
         for i in (5, 6, 7, 5):
             found[i]
         assert len(counted.ranges) == 2  # the first record alone, then the block

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.servers.moto import KEY, SECRET
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 tf = pytest.importorskip("tensorflow")
 
@@ -69,7 +69,8 @@ def test_an_unreachable_store_is_unavailable() -> None:
     """Which TensorFlow's executor turns into an InternalError that says so, for all ops but its own
     of communication."""
     options = {"endpoint_url": "http://127.0.0.1:9", "key": KEY, "secret": SECRET}
-    text = error_of(lambda: tfs.TFRecordDataset("s3://b/f", storage_options=options))
+    storage = tfs.Storage(options, retry=tfs.Retry(attempts=2, base_delay=0.01))
+    text = error_of(lambda: tfs.TFRecordDataset("s3://b/f", storage=storage))
     assert "s3://b/f" in text
     assert "originally returned UnavailableError" in text
 
@@ -86,9 +87,7 @@ def test_a_split_of_a_tfds_folder(tmp_path: Path) -> None:
 
 
 def test_what_makes_streams_of_blocks_is_said(tmp_path: Path) -> None:
-    data = bytearray(framed([b"x" * 100] * 10))
-    data[2 * 116] ^= 1
-    (tmp_path / "f").write_bytes(data)
+    (tmp_path / "f").write_bytes(flipped(framed([b"x" * 100] * 10), 2 * 116))
     with pytest.warns(RuntimeWarning, match="read as streams"):
         dataset = tfs.TFRecordDataset(str(tmp_path / "f"), shard=(1, 0))
     assert outcome(lambda: dataset) == Outcome([b"x" * 100] * 2, tf.errors.DataLossError)

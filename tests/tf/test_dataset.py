@@ -12,6 +12,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
+from tests.support.framed import flipped  # noqa: E402
 from tests.tf.oracle import Outcome, error_of, outcome  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -197,9 +198,7 @@ def test_a_folder(tmp_path: Path) -> None:
 def test_a_flipped_byte(tmp_path: Path, at: int) -> None:
     path = tmp_path / "f"
     write(path, numbered(3))
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x20
-    path.write_bytes(data)
+    path.write_bytes(flipped(path.read_bytes(), at))
     assert both(str(path), "").error is tf.errors.DataLossError
     text = error_of(lambda: tfs.TFRecordDataset(str(path), ""))
     assert str(path) in text

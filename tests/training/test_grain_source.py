@@ -19,6 +19,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
+from tests.support.long import first
 from tests.training.grain_loading import COUNT, SCHEMA, grain, workers_of, write, xs
 from tfio_store.errors import ReplacedError
 from tfio_store.grain import elastic, order, source, together
@@ -268,14 +269,14 @@ def test_states(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["a file", "a dataset"])
 def test_states_of_another_generation_of_equal_names_and_sizes(tmp_path: Path, kind: str) -> None:
     path, states = tmp_path / kind / "train", []
-    for first in (0, 1 << 20):
+    for begin in (0, 1 << 20):
         shutil.rmtree(path.parent, ignore_errors=True)
         path.parent.mkdir()
         if kind == "a dataset":
-            tfs.write_table({"x": np.full(COUNT, first + 0.5, np.float32)}, str(path))
+            tfs.write_table({"x": np.full(COUNT, begin + 0.5, np.float32)}, str(path))
         else:
-            path.write_bytes(framed([b"%07d" % (first + i) for i in range(COUNT)]))
-            os.utime(path, (first, first))
+            path.write_bytes(framed([b"%07d" % (begin + i) for i in range(COUNT)]))
+            os.utime(path, (begin, begin))
         iterator = iter(source(str(path)).batch(5).to_iter_dataset())
         next(iterator)
         states.append(json.loads(json.dumps(iterator.get_state())))
@@ -325,7 +326,7 @@ def test_few_groups_are_held(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(held) <= 8
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("workers", first(1, [2, 1, 5]))
 def test_worker_processes(url: str, workers: int) -> None:
     def made() -> Any:
         dataset = source(url).shuffle(seed=1).batch(20).to_iter_dataset()

@@ -143,8 +143,10 @@ def test_damage_and_replacement(tmp_path: Path) -> None:
 # Hosts and workers
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(
+    ("workers", "shuffle"),
+    first(2, [(2, True), (5, False), (1, True), (1, False), (2, False), (5, True)]),
+)
 def test_workers_share_the_blocks(url: str, workers: int, shuffle: bool) -> None:
     """Also more workers than there are files."""
     dataset = stream(url, shuffle=shuffle).batch(20)
@@ -239,14 +241,17 @@ def layout(url: str, hosts: int, workers: int, **options: Any) -> list[Any]:
     return [iter(workers_of(one, workers) if workers else one) for one in datasets]
 
 
+IN_ONE_PROCESS = [((2, 0), (1, 0)), ((1, 0), (3, 0))]
+WITH_WORKERS = [((1, 2), (1, 3)), ((2, 2), (1, 3)), ((1, 5), (2, 0))]
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
-    first(
-        4,
-        [((1, 2), (1, 3)), ((2, 0), (1, 0)), ((1, 0), (3, 0)), ((2, 2), (1, 3)), ((1, 5), (2, 0))],
-    ),
+    ("old", "new", "steps"),
+    [
+        *((*layouts, steps) for layouts in IN_ONE_PROCESS for steps in (0, 1, 9)),
+        *first(1, [(*layouts, steps) for layouts in WITH_WORKERS for steps in (9, 1, 0)]),
+    ],
 )
-@pytest.mark.parametrize("steps", [0, 1, 9])
 def test_other_hosts_and_workers_go_on(
     url: str, old: tuple[int, int], new: tuple[int, int], steps: int
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
 torch_data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
@@ -304,9 +304,7 @@ def test_arrays_have_their_shapes(tmp_path: Path) -> None:
 
 def test_a_damaged_record_names_path_and_offset(tmp_path: Path) -> None:
     records = [tfs.encode_example({"x": i}) for i in range(10)]
-    data = bytearray(framed(records))
-    data[-6] ^= 1
-    (tmp_path / "f").write_bytes(data)
+    (tmp_path / "f").write_bytes(flipped(framed(records), -6))
     rows = iter(iterable_dataset(tmp_path / "f", {"x": "int64"}))
     with pytest.raises(tfs.CorruptRecordError, match=re.escape(str(tmp_path))) as found:
         list(rows)

@@ -14,6 +14,7 @@ pytest.importorskip("simplejpeg", reason="simplejpeg is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tests.image.test_decode import encoded  # noqa: E402
+from tests.support.long import first  # noqa: E402
 from tfio_store.torch import TFRecordIterable, TFRecordMap  # noqa: E402
 
 SCHEMA = {"image": "bytes", "x": "int64"}
@@ -65,7 +66,7 @@ def test_a_damaged_image_is_met_again(tmp_path: Path) -> None:
             next(rows)
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", first(1, ["fork", "spawn"]))
 def test_worker_processes(tmp_path: Path, start: str) -> None:
     dataset = TFRecordIterable(written(tmp_path), batch_size=2, images={"image": (8, 9)})
     loader = torch.utils.data.DataLoader(

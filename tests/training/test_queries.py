@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
 pl = pytest.importorskip("polars", reason="Polars is not installed")
@@ -115,9 +115,7 @@ def test_filters_of_both_engines_are_plain_python_s(url: str, where: str) -> Non
 
 def test_an_error_in_the_middle_names_path_and_offset(tmp_path: Path) -> None:
     records = [tfs.encode_example({"x": np.arange(i, i + 2000)}) for i in range(600)]
-    data = bytearray(framed(records))
-    data[-100] ^= 1
-    (tmp_path / "f").write_bytes(data)
+    (tmp_path / "f").write_bytes(flipped(framed(records), -100))
     where = rf"{tmp_path}/f.*{len(framed(records[:-1]))}"
     train = tfs.arrow_dataset(tmp_path / "f", {"x": ("int64", (2000,))})
     with pytest.raises(Exception, match=where):

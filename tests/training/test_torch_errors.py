@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tests.training.loading import loader, torch_data, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -27,9 +27,7 @@ RECORDS = [tfs.encode_example({"x": i}) for i in range(20)]
 @pytest.fixture
 def damaged(tmp_path: Path) -> str:
     """Record 10 has one bit that is wrong."""
-    data = bytearray(framed(RECORDS))
-    data[len(framed(RECORDS[:10])) + 12] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(RECORDS), len(framed(RECORDS[:10])) + 12))
     return str(tmp_path / "x")
 
 
