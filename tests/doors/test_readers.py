@@ -11,6 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.doors import only
 from tfio_store import dali
 from tfio_store.testing import DoorTests, Site
 
@@ -54,6 +55,7 @@ class TestRecordReader(ReaderTests):
         return tfs.RecordReader(source, **options)
 
 
+@only("each_record", "ended", "damage", "two_versions", "very_next", "dropped")
 class TestBatches(ReaderTests):
     def open(self, source: Any, **options: Any) -> Any:
         return tfs.RecordReader(source, **options)

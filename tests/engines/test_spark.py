@@ -14,7 +14,7 @@ import pytest
 import tfio_store as tfs
 from tests.engines.spark_session import ROOT
 from tests.servers.place import Place
-from tests.support.framed import flipped, framed
+from tests.support.framed import framed
 
 pytest.importorskip("pyspark", reason="Spark is not installed")
 
@@ -198,16 +198,6 @@ def test_sequence_examples(spark: Any, tmp_path: Path) -> None:
         "steps array<array<float>>, id bigint"
     )
     assert [row.steps for row in told.load(files).collect()] == [row["steps"] for row in wanted]
-
-
-@pytest.mark.long
-def test_damage_is_an_error_or_is_skipped(spark: Any, tmp_path: Path) -> None:
-    tfs.write_table({"a": list(range(100))}, str(tmp_path / "t"), num_shards=1)
-    (path,) = tmp_path.glob("t-*.tfrecord")
-    path.write_bytes(flipped(path.read_bytes(), 20))
-    with pytest.raises(Exception, match="CorruptRecordError"):
-        reader(spark).load(str(tmp_path / "t")).collect()
-    assert reader(spark, onCorrupt="skip").load(str(tmp_path / "t")).count() == 99
 
 
 @pytest.mark.long

@@ -90,7 +90,7 @@ class TestRecords(DatasetTests):
     }
 
 
-@only("each_record", "damage", "cut", "very_next", "lies", "two_versions")
+@only("each_record", "very_next", "damage_is_named")
 class TestBatches(DatasetTests):
     how: ClassVar = {"batch_size": 7}
 
@@ -100,7 +100,7 @@ class TestRows(DatasetTests):
     how: ClassVar = {"batch_size": 7, "schema": {"x": "int64"}}
 
 
-@only("each_record", "damage", "swapped")
+@only("each_record", "damage_is_skipped")
 class TestTurns(DatasetTests):
     keeps_order = False
     how: ClassVar = {"num_parallel_reads": 2}

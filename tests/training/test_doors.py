@@ -161,16 +161,3 @@ class TestHuggingFace(DoorTests):
     def resume(self, opened: Any, state: Any) -> Iterator[Any]:
         opened.load_state_dict(state)
         return iter(opened)
-
-
-class TestDask(DoorTests):
-    skips = forks = False
-
-    def open(self, source: Any, **options: Any) -> Any:
-        pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-        from tfio_store.dask import read_tfrecords
-
-        return read_tfrecords(source, schema=SCHEMA, **options)
-
-    def steps(self, opened: Any) -> Iterator[Any]:
-        return iter([opened.compute(scheduler="synchronous")])
