@@ -280,3 +280,14 @@ def test_a_state_behind_a_pass_tells_the_epoch_that_was_set(tmp_path: Path) -> N
     other = TFRecordIterable(str(tmp_path / "train"), batch_size=50, shuffle=True)
     other.load_state_dict(dataset.state_dict())
     assert numbers(other) == numbers(dataset)
+
+
+def test_workers_that_persist_take_the_epoch_that_is_set(tmp_path: Path) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=64, shuffle=True)
+    with_workers = loader(dataset, 1, persistent_workers=True)
+    orders = []
+    for epoch in (3, 1, 3):
+        dataset.set_epoch(epoch)
+        orders.append(numbers(with_workers))
+    assert orders[0] == orders[2] != orders[1]
+    assert sorted(orders[0]) == list(range(COUNT))

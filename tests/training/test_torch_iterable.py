@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import pickle
 from itertools import chain, product
 from pathlib import Path
@@ -117,6 +119,12 @@ def test_len_needs_the_number_of_workers(url: str) -> None:
         len(TFRecordIterable(url, batch_size=32))
     with pytest.raises(ValueError, match="num_workers=3, and the loader has 2 workers"):
         list(loader(TFRecordIterable(url, batch_size=32, num_workers=3), 2))
+
+
+def test_streams_have_no_even_shares(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(gzip.compress(framed([b"a", b"b"])))
+    with pytest.raises(ValueError, match=r"x\.gz"):
+        TFRecordIterable(str(tmp_path / "x.gz"), batch_size=64, even="pad")
 
 
 # What a batch is
@@ -313,6 +321,11 @@ def test_wrong_arguments(
 ) -> None:
     with pytest.raises(kind, match=text):
         TFRecordIterable(url, **options)
+
+
+def test_a_file_object_is_no_source() -> None:
+    with pytest.raises(ValueError, match="source= is a file object"):
+        TFRecordIterable(io.BytesIO(), batch_size=64)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
