@@ -4,7 +4,6 @@ and nothing left behind."""
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 import tfio_store as tfs
 from tests.training.loading import COUNT, loader, written
-from tests.training.resident import check_little_is_resident
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -76,16 +74,3 @@ def test_metrics_of_windows(tmp_path: Path) -> None:
         dataset = EpisodeWindows(windows, batch_size=5)
         count = sum(len(batch["action"]) for batch in loader(dataset, workers))
         assert dataset.metrics()["windows"] == count == 12
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is resident")
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_little_is_resident_with_a_small_budget(tmp_path: Path, shuffle: bool) -> None:
-    check_little_is_resident(
-        str(tmp_path / "train"),
-        "from tfio_store.torch import TFRecordIterable",
-        "TFRecordIterable(url, batch_size=512, memory_budget=budget, shuffle=shuffle, window=4)",
-        rows=100_000,
-        columns=250,
-        shuffle=shuffle,
-    )

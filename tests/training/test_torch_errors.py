@@ -40,18 +40,17 @@ def kinds(source: str, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize(("workers", "method"), [(0, "fork"), (1, "fork"), (1, "spawn")])
-def test_damage_tells_path_and_offset(damaged: str, kind: int, workers: int, method: str) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_damage_tells_path_and_offset(damaged: str, kind: int, method: str) -> None:
     dataset = kinds(damaged)[kind]
     sampler = None if kind == 0 else [[10]]
-    batches = iter(loader(dataset, workers, method, sampler=sampler))
+    batches = iter(loader(dataset, 1, method, sampler=sampler))
     with pytest.raises(tfs.CorruptRecordError) as caught:
         list(batches)
     assert caught.value.path == damaged
     assert caught.value.offset == len(framed(RECORDS[:10]))
     assert type(caught.value) is tfs.CorruptRecordError
-    if workers:
-        assert "in DataLoader worker process 0" in str(caught.value.__cause__)
+    assert "in DataLoader worker process 0" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
