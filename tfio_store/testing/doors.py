@@ -172,9 +172,8 @@ class DoorTests(Door):
                     next(steps)
             raise
 
-    @pytest.mark.parametrize("at", [3, 9, 20, -3])
+    @pytest.mark.parametrize("at", [3, 9, 20, -3])  # a length, its CRC, the data, their CRC
     def test_damage_is_named(self, site: Site, at: int) -> None:
-        """Of a length, of its CRC, of the data, of their CRC."""
         data, start = bytearray(framed(ALL)), len(framed(range(300)))
         data[(start if at > 0 else len(framed(range(301)))) + at] ^= 4
         site.put("x", data)
