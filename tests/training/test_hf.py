@@ -16,6 +16,7 @@ import pytest
 import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.framed import flipped, framed
+from tests.support.pages import blocks_of
 
 datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
 torch_data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
@@ -313,20 +314,13 @@ def test_damage_that_a_worker_meets_names_the_file(tmp_path: Path) -> None:
 # The page
 
 
-PAGE = re.findall(
-    r"^```python\n(.*?)^```",
-    (Path(__file__).parents[2] / "docs/hf.md").read_text("utf-8"),
-    re.MULTILINE | re.DOTALL,
-)
-
-
 def test_the_page(tmp_path: Path) -> None:
     """The blocks of docs/hf.md as they stand."""
     table = {"text": [f"the text {i}" for i in range(2000)], "label": ["good", "bad"] * 1000}
     schema = {"label": tfs.Feature.class_label(["good", "bad"])}
     tfs.write_table(table, f"{tmp_path}/train", schema=schema, num_shards=8)
     names: dict[str, Any] = {}
-    for number, block in enumerate(PAGE):
+    for number, block in enumerate(blocks_of("docs/hf.md", "python")):
         block = block.replace("s3://bucket", str(tmp_path))
         exec(compile(block, f"docs/hf.md, block {number}", "exec"), names)
     assert names["dataset"].features["label"].names == ["good", "bad"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,15 +14,13 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import flipped, framed
+from tests.support.pages import blocks_of
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
 pl = pytest.importorskip("polars", reason="Polars is not installed")
 pa = pytest.importorskip("pyarrow")
 
-TEXT = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
-SECTION = TEXT[TEXT.index("## Queries") : TEXT.index("## Nulls")]
-RECIPES = re.findall(r"^```python\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
-
+RECIPES = blocks_of("docs/tables.md", "python", "Queries")
 ROWS = 20_000
 LABELS = [("cat", "dog", None)[i % 3] for i in range(ROWS)]
 PRICES = [float(i * 37 % 101) if i % 7 else None for i in range(ROWS)]
