@@ -90,7 +90,8 @@ test-engines-short: test-engines
 FLOOR := 93
 C_FLOOR := 80
 C_TESTS := tests/records $(addprefix tests/example/test_,decode_example.py encode_example.py) \
-	$(addprefix tests/tf/test_,batches.py stream_batches.py stream_op.py training_op.py training_op_parsing.py filesystem.py)
+	$(addprefix tests/tf/test_,batches.py stream_batches.py stream_op.py training_op.py training_op_parsing.py filesystem.py \
+	file_io_table.py)
 
 coverage: $(VENV)/.dev ## which lines of Python and C no suite reaches; fails below FLOOR and C_FLOOR percent
 	rm -f .coverage
@@ -125,7 +126,7 @@ fuzz-short:
 	@scripts/fuzz_short.sh
 
 # Each keeps its row of docs/evidence.md; docs/testing.md says what it does.
-LONG_RUNS := chaos chaos-read kills protocol differential chains sequences soak stress asan fleet
+LONG_RUNS := chaos chaos-read kills protocol differential chains sequences soak stress asan fleet resident
 
 long: $(addprefix long-,$(or $(ONLY),$(LONG_RUNS))) ## the long runs of docs/testing.md; ONLY=chaos
 
@@ -148,9 +149,11 @@ long-stress:
 	$(BIN)/python -m tests.tf.programs.filesystem_stress --keep $(ARGUMENTS)
 long-fleet:
 	$(BIN)/python -m tests.fleet $(ARGUMENTS)
+long-resident:
+	$(BIN)/python -m tests.resident $(ARGUMENTS)
 long-asan:
 	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" -k "memory or s3" tests/tf/test_filesystem.py \
-		tests/tf/test_filesystem_folders.py
+		tests/tf/test_filesystem_folders.py tests/tf/test_file_io_table.py
 	scripts/asan.sh -m tests.tf.programs.filesystem_stress
 	rm -rf build/asan/strings && mkdir -p build/asan/strings
 	scripts/asan.sh -m tests.tf.programs.strings strings

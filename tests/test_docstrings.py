@@ -50,10 +50,10 @@ TWINS = {getattr(tfs, name): getattr(_pure, name) for name in COMPILED}
 """Compiled names, and those whose signatures Python can read."""
 
 NO_EXAMPLE = {
-    "DatasetManifest", "Feature", "RecordReader.of", "RecordSource.of", "Retry", "Schema.of",
-    "TFRecordDatasink",
+    "DatasetManifest", "DoorTests", "Feature", "RecordReader.of", "RecordSource.of", "Retry",
+    "Schema.of", "TFRecordDatasink",
 }  # fmt: skip
-"""Methods, and classes with methods, that users have no need to call. An engine may."""
+"""Methods, and classes with methods, that users have no need to call. Engines and tests may."""
 
 
 def found(name: str) -> Any:

@@ -51,7 +51,8 @@ cdef class Columns:
             if not 0 < total <= MOST or total * least > extent:  # no record can hold so many
                 self.found = None
                 return
-            made.keys[k] = ex_borrow(key)
+            if not ex_set_key(made, <size_t> k, ex_borrow(key)):
+                raise MemoryError
             made.columns[k].kind, made.columns[k].width = <ex_kind> <int> kind, <size_t> width
             self.found.append(np.empty(total, np.float32 if kind == <int> EX_FLOAT else np.int64))
             if kind == <int> EX_FLOAT:
@@ -60,7 +61,7 @@ cdef class Columns:
             else:
                 wholes = self.found[k]
                 made.columns[k].out = &wholes[0]
-        self.held = (parts, self.keys, list(self.found))
+        self.held = (parts, list(self.found))
 
     def __dealloc__(self):
         cdef ex_kept *kept

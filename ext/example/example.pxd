@@ -2,7 +2,7 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from tasks cimport task
+from tasks cimport c_bool, task
 
 cdef extern from "example/example.h" nogil:
     ctypedef struct ex_bytes:
@@ -71,11 +71,11 @@ cdef extern from "example/example_columns.h" nogil:
     ctypedef struct ex_columns_task:
         task task
         ex_part *parts
-        ex_bytes *keys
         ex_fixed *columns
         ex_status status
         uint64_t ns
     ex_columns_task *ex_new_columns_task(size_t parts, size_t columns)
+    c_bool ex_set_key(ex_columns_task *made, size_t column, ex_bytes key)
     ctypedef struct ex_kept:
         ex_kept *next
         ex_columns_task *made

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #ifndef TILE
@@ -62,6 +63,7 @@ static void run(task *begun) {
 
 static void end(task *ended) {
     ex_columns_task *made = (ex_columns_task *)ended;
+    for (size_t k = 0; made->keys != NULL && k < made->count; k++) free((void *)made->keys[k].data);
     free(made->parts);
     free(made->keys);
     free(made->columns);
@@ -88,6 +90,14 @@ ex_columns_task *ex_new_columns_task(size_t parts, size_t columns) {
     if (good && made->slots) return made;
     task_leave(&made->task);
     return NULL;
+}
+
+bool ex_set_key(ex_columns_task *made, size_t column, ex_bytes key) {
+    uint8_t *copy = malloc(key.size + 1);
+    if (copy == NULL) return false;
+    memcpy(copy, key.data, key.size);
+    made->keys[column] = (ex_bytes){copy, key.size};
+    return true;
 }
 
 static _Atomic(ex_kept *) all_kept;

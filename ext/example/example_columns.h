@@ -38,6 +38,10 @@ typedef struct {
  * stay until the task has run. NULL if there is no memory. */
 ex_columns_task *ex_new_columns_task(size_t parts, size_t columns);
 
+/* Copies the key of a column: Python's own memory may go before the task has ended. False if there is
+ * no memory. */
+bool ex_set_key(ex_columns_task *made, size_t column, ex_bytes key);
+
 /* A task that its owner dropped while a thread worked on it, and Python's object with all that it
  * points to. They are kept by C alone, for they may have to outlive the interpreter. */
 typedef struct ex_kept {

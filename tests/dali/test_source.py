@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -115,17 +114,6 @@ def test_even_shards(url: str, count: int) -> None:
     assert set(Counter(itertools.chain(*map(all_x, dropped))).values()) == {1}
 
 
-def test_fewer_records_than_shards(tmp_path: Path) -> None:
-    tfs.write_table({"x": [0, 1]}, f"{tmp_path}/train")
-    found = [epoch(part) for part in shards(f"{tmp_path}/train", 5, batch_size=2)]
-    assert found == [[[0]], [[1]], [], [], []]
-    padded = [epoch(part) for part in shards(f"{tmp_path}/train", 5, batch_size=2, even="pad")]
-    assert padded == [[[0, 1]]] * 5
-    tfs.write_table({"x": np.arange(0)}, f"{tmp_path}/none")
-    for even in (None, "pad", "drop"):
-        assert epoch(source(f"{tmp_path}/none", batch_size=2, even=even, shuffle=True)) == []
-
-
 def test_epochs_have_other_orders(url: str) -> None:
     made = source(url, batch_size=10, columns=["x"], shuffle=True, seed=3)
     first, second = all_x(epoch(made)), all_x(epoch(made, 1))
@@ -220,19 +208,6 @@ def test_a_state_of_another_generation_of_equal_names_and_sizes_is_refused(tmp_p
         source(url, batch_size=10, resume=states[0])
 
 
-def test_a_state_of_a_file_that_was_rewritten_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord"
-    for when in (1, 2):
-        path.write_bytes(framed([b"%d" % when] * 100))
-        os.utime(path, (when, when))
-        if when == 1:
-            state = source(str(path), batch_size=10).state(1)
-            source(str(path), batch_size=10, resume=state)
-    with pytest.raises(tfs.ReplacedError) as error:
-        source(str(path), batch_size=10, resume=state)
-    assert error.value.filename == str(path)
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -258,12 +233,3 @@ def test_features_without_arrays(tmp_path: Path) -> None:
             source(f"{tmp_path}/{number}", batch_size=2)
         made = source(f"{tmp_path}/{number}", batch_size=2, columns=["x"])
         assert made(0).tolist() == [1, 2]
-
-
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    data = bytearray(framed([b"one", b"two"]))
-    data[-6] ^= 1
-    (tmp_path / "x").write_bytes(data)
-    with pytest.raises(tfs.CorruptRecordError) as error:
-        source(f"{tmp_path}/x", batch_size=2)(0)
-    assert (error.value.path, error.value.offset) == (f"{tmp_path}/x", 19)

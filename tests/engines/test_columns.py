@@ -18,7 +18,7 @@ from tests.support import learned
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.timeout(900)
 
-COUNT = 20_000
+COUNT = 2_000
 Read = Callable[..., Any]
 
 

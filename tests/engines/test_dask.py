@@ -16,7 +16,7 @@ import pytest
 import tfio_store as tfs
 from tests.engines.deaths import die, kill_when_it_waits, once, only_clean_sees_it
 from tests.servers.place import Place
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 dd = pytest.importorskip("dask.dataframe")
@@ -180,9 +180,7 @@ def test_files_without_an_index_have_no_numbers(tmp_path: Path) -> None:
 
 
 def test_damaged_records_are_errors_or_are_skipped(tmp_path: Path) -> None:
-    data = bytearray(framed([b"one", b"two", b"six"]))
-    data[16 + 3 + 12] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed([b"one", b"two", b"six"]), 16 + 3 + 12))
     with pytest.raises(tfs.CorruptRecordError):
         read_tfrecords(tmp_path / "x").compute()
     found = read_tfrecords(tmp_path / "x", on_corrupt="skip")

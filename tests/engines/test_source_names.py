@@ -103,3 +103,15 @@ def test_files_that_others_compressed(
         tfs.build_index(path)
     assert len(tfs.partitions(paths[0], num_partitions=3)) == 3
     assert [sorted(each) for each in door(paths, "i", request)] == [list(range(COUNT))] * 2
+
+
+def test_tasks_write_no_number_of_shards(tmp_path: Path) -> None:
+    pytest.importorskip("dask.dataframe")
+    import dask.dataframe as dd
+
+    from tfio_store.dask import to_tfrecords
+
+    frame = dd.from_dict({"x": [1, 2]}, npartitions=2)
+    with pytest.raises(ValueError, match="tasks write shards of their own"):
+        to_tfrecords(frame, str(tmp_path / "x@2"))
+    assert list(tmp_path.iterdir()) == []

@@ -201,18 +201,6 @@ def test_sequence_examples(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_damage_is_an_error_or_is_skipped(spark: Any, tmp_path: Path) -> None:
-    tfs.write_table({"a": list(range(100))}, str(tmp_path / "t"), num_shards=1)
-    (path,) = tmp_path.glob("t-*.tfrecord")
-    data = bytearray(path.read_bytes())
-    data[20] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(Exception, match="CorruptRecordError"):
-        reader(spark).load(str(tmp_path / "t")).collect()
-    assert reader(spark, onCorrupt="skip").load(str(tmp_path / "t")).count() == 99
-
-
-@pytest.mark.long
 def test_what_cannot_be_written_begins_no_job(spark: Any, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     with pytest.raises(Exception, match="column 'm' is map<string,int>, which no feature is"):

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tfio_store.loader.content import LoaderContent
 from tfio_store.loader.gathering import Gathering
 from tfio_store.storage.fsspec_store import MemoryStore
@@ -170,9 +170,7 @@ def test_a_record_that_does_not_fit_comes_in_its_place(bad: int, tmp_path: Path)
 
 @pytest.mark.parametrize("bad", [0, 99, 100, 700, COUNT - 1])
 def test_damage_comes_in_its_place(bad: int, tmp_path: Path) -> None:
-    data = bytearray(framed(records()))
-    data[len(framed(records()[:bad])) + 12] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(records()), len(framed(records()[:bad])) + 12))
     found, given = gathering(tfs.RecordReader(str(tmp_path / "x")), 50), []
     for _ in range(3):
         with pytest.raises(tfs.CorruptRecordError):

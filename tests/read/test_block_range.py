@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tfio_store.read.fetch import BlockRange
 
 RECORDS = [b"%05d" % i * (i % 40) for i in range(2000)]
@@ -61,9 +61,7 @@ def test_a_file_without_an_index_is_one_block(tmp_path: Path) -> None:
 
 
 def test_damage_is_told_where_it_is_skipped(tmp_path: Path) -> None:
-    data = bytearray(framed(RECORDS))
-    data[-5] ^= 1
-    (tmp_path / "f").write_bytes(data)
+    (tmp_path / "f").write_bytes(flipped(framed(RECORDS), -5))
     (part,) = tfs.partitions(str(tmp_path / "f"))
     with pytest.raises(tfs.CorruptRecordError):
         list(BlockRange(part.dataset).batches(0, 1))

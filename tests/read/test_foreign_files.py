@@ -7,7 +7,6 @@ import itertools
 import json
 import pickle
 import shutil
-from itertools import chain, islice
 from pathlib import Path
 
 import pytest
@@ -52,36 +51,6 @@ def test_as_a_stream(path: str) -> None:
     assert tfs.verify(path).ok
     with open(path, "rb") as file:
         assert list(tfs.RecordReader(file)) == RECORDS
-
-
-@compiled
-@each
-def test_in_any_order(indexed: str) -> None:
-    source = tfs.RecordSource(indexed)
-    assert len(source) == COUNT
-    assert source[:] == RECORDS
-    assert [source[i] for i in range(0, COUNT, 7)] == RECORDS[::7]
-    assert list(tfs.RecordReader(indexed)) == RECORDS
-    reader = tfs.RecordReader(indexed).shuffle(1)
-    first, second = list(reader), list(reader)
-    assert sorted(first) == sorted(second) == sorted(RECORDS)
-    assert first != second
-    shares = [list(tfs.RecordReader(indexed).shuffle(2).shard(i, 3)) for i in range(3)]
-    assert all(shares)
-    assert sorted(chain.from_iterable(shares)) == sorted(RECORDS)
-    assert list(tfs.RecordReader(tfs.slice(indexed, "25%:75%"))) == RECORDS[100:300]
-
-
-@compiled
-@each
-def test_from_a_state_on(indexed: str) -> None:
-    expected = list(tfs.RecordReader(indexed).shuffle(3))
-    for stop in (1, 123, 399):
-        reader = tfs.RecordReader(indexed).shuffle(3)
-        assert list(islice(reader, stop)) == expected[:stop]
-        other = tfs.RecordReader(indexed).shuffle(3)
-        other.restore(json.loads(json.dumps(reader.state())))
-        assert list(other) == expected[stop:]
 
 
 @compiled

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tests.support.indexes import put_dataset
 from tests.support.long import long_on_pure
 from tfio_store.errors import ReplacedError
@@ -128,9 +128,7 @@ def test_damage_is_named_as_elsewhere(
 ) -> None:
     start = sum(len(record) + 16 for record in items[:number])
     at = {"header": 3, "data": 12 + len(items[number]) // 2, "footer": 13 + len(items[number])}
-    data = bytearray(Path(path).read_bytes())
-    data[start + at[where]] ^= 4
-    Path(path).write_bytes(data)
+    Path(path).write_bytes(flipped(Path(path).read_bytes(), start + at[where]))
     reader = tfs.RecordReader(path)
     records = iter(reader)
     assert list(itertools.islice(records, number)) == items[:number]

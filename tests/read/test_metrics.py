@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 RECORDS = [b"%06d" % i * 500 for i in range(4000)]
 
@@ -44,9 +44,7 @@ def test_the_budget_in_use(tmp_path: Path) -> None:
 
 
 def test_what_was_skipped(tmp_path: Path) -> None:
-    data = bytearray(framed(RECORDS[:100]))
-    data[3500] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(RECORDS[:100]), 3500))
     reader = tfs.RecordReader(tmp_path / "x", on_corrupt=lambda _: None)
     assert len(list(reader)) == 99
     assert reader.metrics()["skipped"] == 1

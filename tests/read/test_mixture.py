@@ -21,7 +21,7 @@ from hypothesis import given, settings, strategies as st
 import tfio_store as tfs
 from tests.support.framed import framed
 from tests.support.layouts import LAYOUTS, Layout, laid_out
-from tests.support.long import long_on_pure
+from tests.support.long import first, long_on_pure
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.choices import Choices
 from tfio_store.read.mixed import MixedPosition
@@ -223,21 +223,6 @@ def test_shuffled_sources_come_in_another_order_in_each_pass(two: dict[str, floa
     assert [record for record in later if record[:1] == b"b"] == again
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_it_goes_on_in_a_forked_child(two: dict[str, float]) -> None:
-    mixture = tfs.mix(two)
-    whole = list(tfs.mix(two))
-    assert list(islice(mixture, 100)) == whole[:100]
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(send, b"same" if list(mixture) == whole[100:] else b"other")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(receive, 5) == b"same"
-    assert list(mixture) == whole[100:]
-
-
 # Weights by the values of a feature
 
 WEIGHTS = {"web": 1.0, "code": 2.5, "books": 4.0}
@@ -307,7 +292,8 @@ def test_weights_by_tokens_are_kept_at_each_record(tmp_path: Path, stop: str) ->
 
 
 @long_on_pure
-def test_a_mixture_by_tokens_resumes_at_every_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", first(1, [5, 1]))
+def test_a_mixture_by_tokens_resumes_at_every_record(tmp_path: Path, every: int) -> None:
     measured(tmp_path)
 
     def mixture() -> tfs.results.Mixture:
@@ -317,10 +303,12 @@ def test_a_mixture_by_tokens_resumes_at_every_record(tmp_path: Path) -> None:
     whole = tokens_of(mixture())
     reading = mixture()
     for number, _ in enumerate(reading, 1):
+        if number % every:
+            continue
         other = mixture()
         other.restore(json.loads(json.dumps(reading.state())))
         assert other.state() == reading.state()
-        if number % 7 == 0:
+        if number % (7 * every) == 0:
             assert tokens_of(other) == whole[number:], number
             assert tokens_of(pickle.loads(pickle.dumps(reading))) == whole[number:]
 

@@ -12,7 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 
 MIB = 1 << 20
 RECORDS = [b"%04d" % i * 500 for i in range(2_000)]
@@ -70,9 +70,7 @@ def test_one_walk_serves_all_that_are_made_of_a_reader(
 
 
 def test_damage_of_a_header_is_met_when_it_is_read(tmp_path: Path) -> None:
-    data = bytearray(framed(RECORDS))
-    data[100 * 2_016] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(RECORDS), 100 * 2_016))
     reader = tfs.RecordReader(tmp_path / "x").shard(0, 1)
     with pytest.raises(tfs.CorruptRecordError, match=f"offset {100 * 2_016}"):
         next(iter(reader))

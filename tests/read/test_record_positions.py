@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tests.support.indexes import put_dataset
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import Block
@@ -367,9 +367,7 @@ def test_a_lying_position_is_named(tmp_path: Path, items: list[bytes], move: int
 def test_the_index_is_covered_by_its_checksum(tmp_path: Path, items: list[bytes]) -> None:
     place = Place(str(tmp_path))
     url = written(place, items)
-    data = bytearray(place.get("_train.index"))
-    data[-40] ^= 1
-    place.put("_train.index", bytes(data))
+    place.put("_train.index", flipped(place.get("_train.index"), -40))
     with pytest.raises(tfs.ManifestError, match="checksum"):
         opened(place, url)[0]
 

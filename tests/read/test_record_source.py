@@ -8,7 +8,6 @@ import importlib.util
 import json
 import multiprocessing
 import os
-import pickle
 import random
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
-from tests.vectors.make_vectors import golden, records
+from tests.vectors.make_vectors import golden
 from tfio_store.dali import write_idx
 from tfio_store.storage import open_store
 
@@ -79,36 +78,6 @@ class TestRecordSource:
         assert len(source(place, "none")) == 0
         assert len(tfs.RecordSource([])) == 0
 
-    def test_damage_names_its_place(self, tmp_path: Path) -> None:
-        data = bytearray(framed([b"x" * 100] * 3))
-        data[116 + 50] ^= 1
-        (tmp_path / "x").write_bytes(data)
-        found = tfs.RecordSource(tmp_path / "x")
-        with pytest.raises(tfs.CorruptRecordError, match="offset 116"):
-            found[0]
-
-    def test_a_damaged_header_is_found_on_opening(self, tmp_path: Path) -> None:
-        data = bytearray(framed([b"x" * 100] * 3))
-        data[116] ^= 1
-        (tmp_path / "x").write_bytes(data)
-        with pytest.raises(tfs.CorruptRecordError, match="offset 116"):
-            tfs.RecordSource(tmp_path / "x", compression=None)
-
-    @pytest.mark.parametrize("size", [1, 100, 115, 117, 130])
-    def test_cut(self, tmp_path: Path, size: int) -> None:
-        (tmp_path / "x").write_bytes(framed([b"x" * 100] * 3)[:size])
-        with pytest.raises(tfs.TruncatedRecordError):
-            tfs.RecordSource(tmp_path / "x")
-
-    def test_a_foreign_stream_is_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"tfio_store\.copy"):
-            tfs.RecordSource(golden("many", "gz"))
-
-    def test_pickles(self, place: Place, items: list[bytes]) -> None:
-        found = source(place, "s-*")
-        found[7]
-        assert pickle.loads(pickle.dumps(found))[1234] == items[1234]
-
     def test_threads(self, place: Place, items: list[bytes]) -> None:
         found = source(place, "s-*", cache_bytes=2 << 20)
         with ThreadPoolExecutor(8) as pool:
@@ -127,33 +96,31 @@ class TestRecordSource:
 
 class TestRequests:
     @pytest.fixture
-    def whole(self, tmp_path: Path) -> Path:
+    def found(self, tmp_path: Path) -> tfs.RecordSource:
         (tmp_path / "x").write_bytes(framed([os.urandom(10_000)] * 3000))
-        return tmp_path / "x"
+        return tfs.RecordSource(tmp_path / "x")
+
+    @pytest.fixture
+    def counted(
+        self, found: tfs.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Counted:
+        return Counted(open_store(tmp_path / "x")[0], monkeypatch)
 
     def test_a_cluster_is_fetched_in_fewer_requests_than_records(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
+        self, found: tfs.RecordSource, counted: Counted
     ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
         found[list(range(500, 600))]
         assert len(counted.ranges) <= 3
         blocks = 1 + 100 * 10_016 // (1 << 20) + 1
         assert sum(stop - start for start, stop in counted.ranges) <= (blocks + 1) << 20
 
     def test_scattered_records_cost_their_bytes(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
+        self, found: tfs.RecordSource, counted: Counted
     ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
         found[[5, 1500, 2900]]
         assert counted.nbytes == 3 * 10_016
 
-    def test_a_loop_fetches_a_block_once(
-        self, whole: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        found = tfs.RecordSource(whole)
-        counted = Counted(open_store(whole)[0], monkeypatch)
+    def test_a_loop_fetches_a_block_once(self, found: tfs.RecordSource, counted: Counted) -> None:
         for i in (5, 6, 7, 5):
             found[i]
         assert len(counted.ranges) == 2  # the first record alone, then the block
@@ -317,13 +284,6 @@ class TestFolders:
         (tmp_path / index).unlink()
         with pytest.raises(FileNotFoundError, match=r"_ds\.index"):
             tfs.RecordReader(str(tmp_path / "ds"))
-
-
-def test_shards_are_resolved_in_one_order() -> None:
-    assert list(tfs.RecordReader([golden("one"), golden("none"), golden("many")])) == [
-        *records("one"),
-        *records("many"),
-    ]
 
 
 class TestShardsOfADataset:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
 from tfio_store.records.damage import looks_like
 
 RECORDS = [b"%05d:" % i + bytes(i % 100) for i in range(2000)]
@@ -167,9 +167,7 @@ def test_records_look_like_nothing() -> None:
 
 
 def test_a_damaged_record_file_is_not_taken_for_another(tmp_path: Path) -> None:
-    data = bytearray(framed(RECORDS))
-    data[0] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(RECORDS), 0))
     with pytest.raises(tfs.CorruptRecordError) as caught:
         list(tfs.RecordReader(tmp_path / "x"))
     assert "looks like" not in str(caught.value)

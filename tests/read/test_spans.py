@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -215,16 +215,6 @@ def test_an_abandoned_reader_leaves_nothing(tmp_path: Path, compression: str | N
             next(batches)
         del batches
     assert len(threading.enumerate()) <= threads + cores()
-
-
-@pytest.mark.parametrize("threads", [0, -1, "2", 1.5, True])
-@pytest.mark.parametrize(
-    "make", [tfs.RecordReader, tfs.RecordSource, lambda url, **o: tfs.mix({url: 1}, **o)]
-)
-def test_threads_are_a_number(tmp_path: Path, make: Callable[..., Any], threads: Any) -> None:
-    url = foreign(tmp_path, [b"x"])
-    with pytest.raises((TypeError, ValueError), match="threads"):
-        make(url, threads=threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

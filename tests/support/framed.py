@@ -10,3 +10,11 @@ def framed(items: list[bytes]) -> bytes:
     writer = FrameWriter()
     writer.write_many(items)
     return bytes(writer.take())
+
+
+def flipped(data: bytes, *places: int) -> bytes:
+    """The same with a bit changed in each of these bytes."""
+    found = bytearray(data)
+    for place in places:
+        found[place] ^= 1
+    return bytes(found)

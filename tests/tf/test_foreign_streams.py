@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tfio_store as tfs
 from tests.support.foreign import short_blocks, texts
+from tests.tf.saved import restored
 from tests.vectors.make_foreign import COUNT, FILES, FOLDER, records
 from tfio_store.records.framing import backend
 
@@ -65,16 +66,9 @@ def test_in_a_folder_of_the_users(tmp_path: Path) -> None:
 def test_a_checkpoint_of_the_iterator(tmp_path: Path) -> None:
     path = written(tmp_path, "GZIP")
     tfs.build_index(path)
-    dataset = tfs.TFRecordDataset(path, shuffle=True)
-    iterator = iter(dataset)
-    for _ in islice(iterator, 123):
-        pass
-    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
-    expected = [record.numpy() for record in iterator]
-    other = iter(tfs.TFRecordDataset(path, shuffle=True))
-    tf.train.Checkpoint(iterator=other).read(saved)
-    rest = [record.numpy() for record in other]
-    assert len(rest) == len(expected) == len(RECORDS) - 123
+    one, other, whole = (tfs.TFRecordDataset(path, shuffle=True, seed=1) for _ in range(3))
+    given, rest = restored(one, 123, tmp_path, other)
+    assert [each.numpy() for each in [*given, *rest]] == list(whole.as_numpy_iterator())
 
 
 def test_damage_is_passed_over(tmp_path: Path) -> None:

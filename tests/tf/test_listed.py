@@ -339,10 +339,9 @@ def test_what_a_function_does_beside_reading_is_done(files: dict[str, list[str]]
     assert counts == {"part": 15, "said": COUNT, "another": COUNT, "skips": COUNT}
 
 
-def test_parallel_reads_have_tensorflows_order(files: dict[str, list[str]]) -> None:
-    for codec, names in files.items():
-        wanted = tf.data.TFRecordDataset(names, codec, num_parallel_reads=2)
-        ours = tfs.TFRecordDataset(names, num_parallel_reads=2)
-        assert records_of(ours) == records_of(wanted)
-        assert records_of(ours.batch(9).unbatch()) == records_of(wanted)
-        same(ours.map(single).batch(32), wanted.map(single).batch(32))
+def test_parallel_reads_of_streams_have_tensorflows_order(files: dict[str, list[str]]) -> None:
+    wanted = tf.data.TFRecordDataset(files["GZIP"], "GZIP", num_parallel_reads=2)
+    ours = tfs.TFRecordDataset(files["GZIP"], num_parallel_reads=2)
+    assert records_of(ours) == records_of(wanted)
+    assert records_of(ours.batch(9).unbatch()) == records_of(wanted)
+    same(ours.map(single).batch(32), wanted.map(single).batch(32))

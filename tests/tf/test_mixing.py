@@ -12,6 +12,7 @@ from tfio_store.read.choices import Choices
 
 tf = pytest.importorskip("tensorflow")
 
+from tests.tf.saved import restored  # noqa: E402
 from tfio_store.tf.mixing import _page  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -64,13 +65,8 @@ def test_an_iterator_is_saved_and_restored(weights: dict[str, float], tmp_path: 
         return tfs.mix_datasets(datasets(weights), stop="first", seed=1).batch(50)
 
     whole = [batch.numpy().tolist() for batch in made()]
-    iterator = iter(made())
-    for _ in range(7):
-        next(iterator)
-    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
-    again = iter(made())
-    tf.train.Checkpoint(iterator=again).restore(path)
-    assert [batch.numpy().tolist() for batch in again] == whole[7:]
+    _, rest = restored(made(), 7, tmp_path, made())
+    assert [batch.numpy().tolist() for batch in rest] == whole[7:]
 
 
 def test_datasets_without_elements_are_passed_over(tmp_path: Path) -> None:

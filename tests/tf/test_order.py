@@ -15,6 +15,8 @@ from tests.support.long import first
 
 tf = pytest.importorskip("tensorflow")
 
+from tests.tf.saved import restored  # noqa: E402
+
 pytestmark = pytest.mark.tensorflow
 
 SIZES = [300, 0, 57, 411, 1]
@@ -319,12 +321,7 @@ def test_a_restored_iterator_goes_on_exactly(files: list[str], tmp_path: Path, k
 
     whole = taken(make())
     for position in random.Random(1).sample(range(len(whole) + 1), 8):
-        iterator = iter(make())
-        for _ in range(position):
-            next(iterator)
-        path = tf.train.Checkpoint(it=iterator).write(str(tmp_path / f"at{position}"))
-        fresh = iter(make())
-        tf.train.Checkpoint(it=fresh).read(path)
+        _, fresh = restored(make(), position, tmp_path, make())
         assert taken(fresh) == whole[position:], position
 
 

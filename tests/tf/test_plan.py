@@ -127,46 +127,6 @@ def labels(dataset: Any) -> list[int]:
     return [x for batch in dataset for x in batch.numpy().tolist()]
 
 
-def test_a_shuffle_has_all_records_in_another_order_each_epoch(
-    files: dict[str, list[str]],
-) -> None:
-    dataset = shuffled(files[""], 100, seed=1)
-    assert "not fused" not in dataset.explain()
-    found = labels(dataset.repeat(2))
-    first, second = found[:COUNT], found[COUNT:]
-    assert sorted(first) == sorted(second) == list(range(COUNT)) != first
-    assert first != second
-    assert labels(shuffled(files[""], 100, seed=1).repeat(2)) == found
-
-
-def test_what_a_shuffle_puts_last_is_uniform(files: dict[str, list[str]]) -> None:
-    """With a window over all records, each is in the batch that is not full now and then."""
-    dataset = shuffled(files[""], COUNT, seed=2)
-    found = np.array(labels(dataset.repeat(40))).reshape(40, COUNT)
-    rest = COUNT % 32
-    last = np.bincount(found[:, -rest:].ravel(), minlength=COUNT)
-    assert last.max() < 12, "40 epochs put a record there 2 times on average"
-    places = np.argsort(found, axis=1).mean(axis=0)
-    spread = COUNT / np.sqrt(12 * 40)
-    assert np.abs(places - (COUNT - 1) / 2).max() < 5 * spread
-
-
-def test_a_shuffle_mixes_as_much_as_tensorflows(files: dict[str, list[str]]) -> None:
-    def label(record: Any) -> Any:
-        return tf.io.parse_single_example(record, {"label": SPEC["label"]})["label"]
-
-    chain = tf.data.TFRecordDataset(files[""]).shuffle(50, seed=4).map(label).batch(32)
-    both = []
-    for dataset in (shuffled(files[""], 50, seed=4), chain):
-        found = np.array(labels(dataset.repeat(20))).reshape(20, COUNT)
-        moved = np.abs(np.argsort(found, axis=1) - np.arange(COUNT)).mean()
-        neighbours = (np.abs(np.diff(found, axis=1)) == 1).sum(axis=1).mean()
-        both.append((moved, neighbours))
-    (ours, stay), (theirs, theirs_stay) = both
-    assert ours >= 0.95 * theirs
-    assert stay <= theirs_stay + 5
-
-
 # --- what is done with a fused dataset ------------------------------------------------------------
 
 
@@ -356,10 +316,6 @@ def test_a_function_may_make_none(files: dict[str, list[str]]) -> None:
             == tf.data.TFRecordDataset(files[""]).map(single).map(made).element_spec
         )
         assert len(list(dataset)) == COUNT
-
-
-def test_a_shuffle_of_one_leaves_the_order(files: dict[str, list[str]]) -> None:
-    as_tensorflow(lambda d: d.shuffle(1).map(single).batch(32), files[""])
 
 
 def test_an_error_is_not_lost_with_what_a_later_map_drops(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.servers.place import Place
 from tests.support.long import first
 
 tf = pytest.importorskip("tensorflow")
@@ -333,16 +332,6 @@ def test_two_workers_read_every_record_once(
     found = flat(batches(shared))
     assert len(set(found)) == len(found)
     assert len(found) == (COUNT // 64 * 64 if "drop_remainder" in options else COUNT)
-
-
-def test_on_object_storage(s3: Place) -> None:
-    where: dict[str, Any] = {"storage_options": s3.storage_options}
-    with tfs.ShardedWriter(s3.url("set"), num_shards=2, compression="ZSTD", **where) as writer:
-        for record in RECORDS:
-            writer.write(record)
-    dataset = tfs.TFRecordDataset(s3.url("set"), batch_size=100, schema=SPEC, shuffle=2, **where)
-    for _ in range(2):
-        assert sorted(flat(batches(dataset))) == list(range(COUNT))
 
 
 # --- damage -----------------------------------------------------------------------------

@@ -33,13 +33,6 @@ def unpacked(kind: int, values: list[Any]) -> bytes:
     return field(2, b"".join(varint(1 << 3 | 5) + np.float32(v).tobytes() for v in values))
 
 
-def in_parts(kind: int, values: list[Any]) -> bytes:
-    """A Feature whose list is packed in two fields."""
-    half = len(values) // 2
-    packed = int64s if kind == 3 else floats
-    return packed(*values[:half]) + packed(*values[half:])
-
-
 LENGTHS: dict[str, Any] = {"max_size": 4}
 FEATURES = st.one_of(
     st.just(b""),

@@ -17,6 +17,7 @@ from google.protobuf import message  # noqa: E402
 import tfio_store as tfs  # noqa: E402
 from tests.support.examples import entry, field, floats, int64s, strings, varint  # noqa: E402
 from tests.support.framed import framed  # noqa: E402
+from tests.tf.saved import restored  # noqa: E402
 from tests.tf.test_training_op_parsing import BATCH, FEATURES, plain, values_of  # noqa: E402
 from tfio_store.tf.dataset import ops, streams  # noqa: E402
 from tfio_store.tf.dataset.blocks import fused_columns  # noqa: E402
@@ -253,11 +254,11 @@ def listed(value: Any) -> list[Any]:
     return [values[a:b] for a, b in pairwise(splits)]
 
 
-def rows(batches: Any) -> list[dict[str, Any]]:
+def rows(batches: Any, schema: tfs.Schema = SCHEMA) -> list[dict[str, Any]]:
     """The rows of batches."""
     found: list[dict[str, Any]] = []
     for batch in batches:
-        assert list(batch) == list(SCHEMA)
+        assert list(batch) == list(schema)
         columns = {name: listed(value) for name, value in batch.items()}
         size = len(columns["id"])
         found += [{name: columns[name][i] for name in columns} for i in range(size)]
@@ -328,20 +329,14 @@ def test_elements_are_those_of_tensorflow(sources: dict[str, str], drop: bool) -
 def test_an_iterator_is_restored(sources: dict[str, str], tmp_path: Path, symbolic: bool) -> None:
     options = tf.data.Options()
     options.experimental_symbolic_checkpoint = symbolic
-    dataset = tfs.TFRecordDataset(
-        sources["blocks"], schema=SCHEMA, batch_size=100, shuffle=4, seed=1
-    ).with_options(options)
-    wanted = [batch["id"].numpy().tolist() for batch in dataset]
-    dataset = tfs.TFRecordDataset(
-        sources["blocks"], schema=SCHEMA, batch_size=100, shuffle=4, seed=1
-    ).with_options(options)
-    iterator = iter(dataset)
-    for place in range(5):
-        assert next(iterator)["id"].numpy().tolist() == wanted[place]
-    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "check"))
-    again = iter(dataset)
-    tf.train.Checkpoint(iterator=again).restore(path)
-    assert [batch["id"].numpy().tolist() for batch in again] == wanted[5:]
+
+    def made() -> Any:
+        how: dict[str, Any] = {"schema": SCHEMA, "batch_size": 100, "shuffle": 4, "seed": 1}
+        return tfs.TFRecordDataset(sources["blocks"], **how).with_options(options)
+
+    wanted = [batch["id"].numpy().tolist() for batch in made()]
+    given, rest = restored(made(), 5, tmp_path)
+    assert [batch["id"].numpy().tolist() for batch in [*given, *rest]] == wanted
 
 
 # --- what does not fit ------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 import tfio_store as tfs
 from tests.support import learned
 
-COUNT = 20_000
+COUNT = 2_000
 WITHOUT_NULLS = [name for name in learned.NAMES if name != "maybe"]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 import tfio_store as tfs
 from tests.training.grain_loading import COUNT, write, xs
-from tests.training.resident import check_little_is_resident
 
 pytest.importorskip("grain", reason="Grain is not installed")
 
@@ -47,16 +45,3 @@ def test_a_record_that_does_not_fit_comes_in_its_place(tmp_path: Path, batch: in
     rest = iter(other if batch is None else other.batch(batch))
     rest.set_state(reading.get_state())
     assert given + xs(rest) == list(range(1000))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is resident")
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_little_is_resident_with_a_small_budget(tmp_path: Path, shuffle: bool) -> None:
-    check_little_is_resident(
-        str(tmp_path / "train"),
-        "import tfio_store.grain",
-        "tfio_store.grain.stream(url, memory_budget=budget, shuffle=shuffle, window=4).batch(512)",
-        rows=50_000,
-        columns=500,
-        shuffle=shuffle,
-    )

@@ -15,7 +15,8 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
+from tests.support.pages import blocks_of
 
 datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
 torch_data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
@@ -302,15 +303,9 @@ def test_arrays_have_their_shapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch["v"], matrix[:, 0])
 
 
-def test_a_damaged_record_names_path_and_offset(tmp_path: Path) -> None:
+def test_damage_that_a_worker_meets_names_the_file(tmp_path: Path) -> None:
     records = [tfs.encode_example({"x": i}) for i in range(10)]
-    data = bytearray(framed(records))
-    data[-6] ^= 1
-    (tmp_path / "f").write_bytes(data)
-    rows = iter(iterable_dataset(tmp_path / "f", {"x": "int64"}))
-    with pytest.raises(tfs.CorruptRecordError, match=re.escape(str(tmp_path))) as found:
-        list(rows)
-    assert found.value.offset == len(framed(records[:-1]))
+    (tmp_path / "f").write_bytes(flipped(framed(records), -6))
     loader = torch_data.DataLoader(iterable_dataset(tmp_path / "f", {"x": "int64"}), num_workers=1)
     with pytest.raises(Exception, match=re.escape(f"{tmp_path}/f")):
         list(loader)
@@ -319,20 +314,13 @@ def test_a_damaged_record_names_path_and_offset(tmp_path: Path) -> None:
 # The page
 
 
-PAGE = re.findall(
-    r"^```python\n(.*?)^```",
-    (Path(__file__).parents[2] / "docs/hf.md").read_text("utf-8"),
-    re.MULTILINE | re.DOTALL,
-)
-
-
 def test_the_page(tmp_path: Path) -> None:
     """The blocks of docs/hf.md as they stand."""
     table = {"text": [f"the text {i}" for i in range(2000)], "label": ["good", "bad"] * 1000}
     schema = {"label": tfs.Feature.class_label(["good", "bad"])}
     tfs.write_table(table, f"{tmp_path}/train", schema=schema, num_shards=8)
     names: dict[str, Any] = {}
-    for number, block in enumerate(PAGE):
+    for number, block in enumerate(blocks_of("docs/hf.md", "python")):
         block = block.replace("s3://bucket", str(tmp_path))
         exec(compile(block, f"docs/hf.md, block {number}", "exec"), names)
     assert names["dataset"].features["label"].names == ["good", "bad"]

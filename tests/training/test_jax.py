@@ -12,16 +12,13 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.support.pages import blocks_of
 
 for _package in ("jax", "grain", "orbax.checkpoint"):
     pytest.importorskip(_package, reason=f"{_package} is not installed")
 
 ROOT = Path(__file__).parents[2]
 ROWS = 1000
-
-PAGE = re.findall(
-    r"^```python\n(.*?)^```", (ROOT / "docs/jax.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
-)
 
 CHECK = f"""
 import numpy as np
@@ -85,7 +82,9 @@ def write(url: str, first: int) -> None:
 def test_the_page(tmp_path: Path) -> None:
     write(f"{tmp_path}/train", 0)
     write(f"{tmp_path}/other", 10_000)
-    program = "\n".join([*PAGE, CHECK]).replace("s3://bucket", str(tmp_path))
+    program = "\n".join([*blocks_of("docs/jax.md", "python"), CHECK]).replace(
+        "s3://bucket", str(tmp_path)
+    )
     (tmp_path / "page.py").write_text(
         program.replace("/tmp/checkpoints", f"{tmp_path}/checkpoints"), encoding="utf-8"
     )

@@ -89,6 +89,7 @@ KNOWN: dict[str, Door] = {
     "shuffled, the last left out": iterable(shuffle=True, drop_last=True),
     "padded": iterable(shuffle=True, even="pad"),
     "dropped": iterable(even="drop"),
+    "split": iterable(shuffle=True, even="split"),
     "batches of the loader": iterable(size=5, columns=["x"]),
     "shuffled batches of the loader": iterable(size=5, last=False, shuffle=True, columns=["x"]),
     "nothing": iterable("none"),

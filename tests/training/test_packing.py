@@ -146,6 +146,7 @@ class TestTorch:
             assert sorted(tokens_in(before + after)) == ALL, (new_ranks, new_workers)
             assert sorted(tokens_in(next_epoch)) == ALL
 
+    @pytest.mark.long
     def test_workers_that_are_spawned_share_the_documents(self, url: str) -> None:
         from tests.training.loading import loader
 

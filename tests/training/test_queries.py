@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,16 +13,14 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.support.framed import flipped, framed
+from tests.support.pages import blocks_of
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
 pl = pytest.importorskip("polars", reason="Polars is not installed")
 pa = pytest.importorskip("pyarrow")
 
-TEXT = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
-SECTION = TEXT[TEXT.index("## Queries") : TEXT.index("## Nulls")]
-RECIPES = re.findall(r"^```python\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
-
+RECIPES = blocks_of("docs/tables.md", "python", "Queries")
 ROWS = 20_000
 LABELS = [("cat", "dog", None)[i % 3] for i in range(ROWS)]
 PRICES = [float(i * 37 % 101) if i % 7 else None for i in range(ROWS)]
@@ -115,9 +112,7 @@ def test_filters_of_both_engines_are_plain_python_s(url: str, where: str) -> Non
 
 def test_an_error_in_the_middle_names_path_and_offset(tmp_path: Path) -> None:
     records = [tfs.encode_example({"x": np.arange(i, i + 2000)}) for i in range(600)]
-    data = bytearray(framed(records))
-    data[-100] ^= 1
-    (tmp_path / "f").write_bytes(data)
+    (tmp_path / "f").write_bytes(flipped(framed(records), -100))
     where = rf"{tmp_path}/f.*{len(framed(records[:-1]))}"
     train = tfs.arrow_dataset(tmp_path / "f", {"x": ("int64", (2000,))})
     with pytest.raises(Exception, match=where):

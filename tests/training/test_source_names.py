@@ -1,9 +1,8 @@
-"""Names of sources in the doors of PyTorch, Grain, Hugging Face and engines."""
+"""Names of sources in the doors of PyTorch, Grain and Hugging Face."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,15 +53,8 @@ def by_hugging_face(name: str) -> list[str]:
     return [row["name"] for row in iterable_dataset(name, schema=SCHEMA)]
 
 
-def by_dask(name: str) -> list[str]:
-    pytest.importorskip("dask.dataframe")
-    from tfio_store.dask import read_tfrecords
-
-    return list(read_tfrecords(name, schema=SCHEMA).compute(scheduler="synchronous")["name"])
-
-
 DOORS: list[Callable[[str], list[str]]] = [
-    by_torch, by_torch_map, by_grain, by_hugging_face, by_dask,
+    by_torch, by_torch_map, by_grain, by_hugging_face,
 ]  # fmt: skip
 
 
@@ -79,15 +71,3 @@ def test_mistakes(folder: str, name: str, door: Callable[[str], list[str]]) -> N
     kind, text = MISTAKES[name]
     with pytest.raises(kind, match=text):
         door(name.format(f"{folder}/"))
-
-
-def test_engines_write_no_number_of_shards(tmp_path: Path) -> None:
-    pytest.importorskip("dask.dataframe")
-    import dask.dataframe as dd
-
-    from tfio_store.dask import to_tfrecords
-
-    frame = dd.from_dict({"x": [1, 2]}, npartitions=2)
-    with pytest.raises(ValueError, match="tasks write shards of their own"):
-        to_tfrecords(frame, str(tmp_path / "x@2"))
-    assert list(tmp_path.iterdir()) == []

@@ -30,6 +30,7 @@ print([float(loss).hex() for loss in done.history["loss"]])
 """
 
 
+@pytest.mark.long  # tests/tf/test_startup.py has such programs, and test_tfds.py accelerated splits
 def test_as_dataset_has_the_same_losses(tmp_path: Path) -> None:
     xs = np.random.default_rng(1).random((640, 8), np.float32)
     rows = [{"x": x, "y": x.sum()} for x in xs]

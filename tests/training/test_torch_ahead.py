@@ -4,7 +4,6 @@ and nothing left behind."""
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,13 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.training.loading import COUNT, loader, numbers, written
-from tests.training.resident import check_little_is_resident
+from tests.training.loading import COUNT, loader, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import EpisodeWindows, TFRecordIterable  # noqa: E402
 
 HOW = [(0, "fork"), (1, "fork"), (1, "spawn"), (2, "fork")]
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_any_number_of_workers_gives_the_same_records(tmp_path: Path, shuffle: bool) -> None:
-    url = written(str(tmp_path / "train"))
-    order = [int(x) for x in tfs.read_table(url)["x"].tolist()]
-    for workers in (0, 1, 2):
-        dataset = TFRecordIterable(url, batch_size=7, shuffle=shuffle, memory_budget=64 << 20)
-        found = numbers(loader(dataset, workers))
-        assert sorted(found) == list(range(COUNT))
-        if workers < 2 and not shuffle:
-            assert found == order
 
 
 @pytest.mark.parametrize(("workers", "method"), HOW)
@@ -88,16 +74,3 @@ def test_metrics_of_windows(tmp_path: Path) -> None:
         dataset = EpisodeWindows(windows, batch_size=5)
         count = sum(len(batch["action"]) for batch in loader(dataset, workers))
         assert dataset.metrics()["windows"] == count == 12
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is resident")
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_little_is_resident_with_a_small_budget(tmp_path: Path, shuffle: bool) -> None:
-    check_little_is_resident(
-        str(tmp_path / "train"),
-        "from tfio_store.torch import TFRecordIterable",
-        "TFRecordIterable(url, batch_size=512, memory_budget=budget, shuffle=shuffle, window=4)",
-        rows=100_000,
-        columns=250,
-        shuffle=shuffle,
-    )

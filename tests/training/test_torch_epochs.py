@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.long import first
 from tests.training.loading import COUNT, loader, numbers, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -166,7 +167,7 @@ def test_loaders_that_run_at_once_and_that_are_dropped(tmp_path: Path) -> None:
     assert parts[0] != parts[1]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", first(1, ["fork", "spawn"]))
 def test_loaders_of_one_seed_at_once(tmp_path: Path, method: str) -> None:
     """Their workers come crosswise: one of the first, then one of the second, and so on."""
     dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
@@ -279,3 +280,14 @@ def test_a_state_behind_a_pass_tells_the_epoch_that_was_set(tmp_path: Path) -> N
     other = TFRecordIterable(str(tmp_path / "train"), batch_size=50, shuffle=True)
     other.load_state_dict(dataset.state_dict())
     assert numbers(other) == numbers(dataset)
+
+
+def test_workers_that_persist_take_the_epoch_that_is_set(tmp_path: Path) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=64, shuffle=True)
+    with_workers = loader(dataset, 1, persistent_workers=True)
+    orders = []
+    for epoch in (3, 1, 3):
+        dataset.set_epoch(epoch)
+        orders.append(numbers(with_workers))
+    assert orders[0] == orders[2] != orders[1]
+    assert sorted(orders[0]) == list(range(COUNT))

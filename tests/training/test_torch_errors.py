@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
-from tests.training.loading import loader, numbers, torch_data, written
-from tfio_store.errors import ReplacedError
+from tests.support.framed import flipped, framed
+from tests.training.loading import loader, torch_data, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -28,9 +27,7 @@ RECORDS = [tfs.encode_example({"x": i}) for i in range(20)]
 @pytest.fixture
 def damaged(tmp_path: Path) -> str:
     """Record 10 has one bit that is wrong."""
-    data = bytearray(framed(RECORDS))
-    data[len(framed(RECORDS[:10])) + 12] ^= 1
-    (tmp_path / "x").write_bytes(data)
+    (tmp_path / "x").write_bytes(flipped(framed(RECORDS), len(framed(RECORDS[:10])) + 12))
     return str(tmp_path / "x")
 
 
@@ -43,18 +40,17 @@ def kinds(source: str, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize(("workers", "method"), [(0, "fork"), (1, "fork"), (1, "spawn")])
-def test_damage_tells_path_and_offset(damaged: str, kind: int, workers: int, method: str) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_damage_tells_path_and_offset(damaged: str, kind: int, method: str) -> None:
     dataset = kinds(damaged)[kind]
     sampler = None if kind == 0 else [[10]]
-    batches = iter(loader(dataset, workers, method, sampler=sampler))
+    batches = iter(loader(dataset, 1, method, sampler=sampler))
     with pytest.raises(tfs.CorruptRecordError) as caught:
         list(batches)
     assert caught.value.path == damaged
     assert caught.value.offset == len(framed(RECORDS[:10]))
     assert type(caught.value) is tfs.CorruptRecordError
-    if workers:
-        assert "in DataLoader worker process 0" in str(caught.value.__cause__)
+    assert "in DataLoader worker process 0" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -76,21 +72,6 @@ def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
     with pytest.raises(tfs.errors.RecordTooLargeError) as caught:
         list(loader(dataset, 1))
     assert (caught.value.length, caught.value.limit) == (5000, 1000)
-
-
-def test_a_fault_is_no_end(damaged: str) -> None:
-    """Who asks again meets it again, and the state still stands before what was not given."""
-    dataset = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
-    steps = iter(dataset)
-    for _ in range(3):
-        with pytest.raises(tfs.CorruptRecordError):
-            list(steps)
-    state = dataset.state_dict()
-    Path(damaged).write_bytes(framed(RECORDS))
-    other = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
-    other.load_state_dict(state)
-    with pytest.raises(ReplacedError, match="another version"):  # it was mended meanwhile
-        numbers(other)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

@@ -14,6 +14,7 @@ import pytest
 import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.framed import framed
+from tests.support.long import first
 from tests.training.loading import COUNT, numbers, torch_data, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -51,7 +52,7 @@ def test_shuffled_by_a_loader(url: str, workers: int) -> None:
     assert first != second
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", first(1, ["forkserver", "spawn"]))
 def test_workers_that_are_not_forked(s3: Place, method: str) -> None:
     url = written(s3.url("train"), storage_options=s3.storage_options)
     dataset = TFRecordMap(url, storage_options=s3.storage_options)
@@ -151,7 +152,7 @@ class Held(torch_data.Dataset):
         return os.getpid(), private_bytes(table(self.dataset).starts.ctypes.data)
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", first(1, ["spawn", "forkserver"]))
 def test_workers_share_the_index(tmp_path: Path, method: str) -> None:
     dataset = large_index(tmp_path)
     picked = np.random.default_rng(1).integers(0, len(dataset), 64).tolist()

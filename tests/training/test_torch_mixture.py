@@ -13,7 +13,7 @@ from tests.training.loading import loader
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
+from tfio_store.torch import TFRecordIterable  # noqa: E402
 
 FIRST, SECOND = range(900), range(10_000, 10_300)
 
@@ -62,27 +62,6 @@ def test_it_resumes_in_mid_epoch(mixture: tfs.results.Mixture) -> None:
         other = TFRecordIterable(mixture, batch_size=50, shuffle=True)
         other.load_state_dict(state)
         assert batches_of(other) == whole[at:]
-
-
-def test_it_goes_on_with_other_ranks(mixture: tfs.results.Mixture) -> None:
-    def ranks(count: int) -> list[TFRecordIterable]:
-        return [
-            TFRecordIterable(mixture, batch_size=20, even="pad", rank=rank, world_size=count)
-            for rank in range(count)
-        ]
-
-    old, seen = ranks(2), list[int]()
-    for dataset in old:
-        seen += [x for batch in batches_of(islice(iter(dataset), 10)) for x in batch]
-    new = ranks(3)
-    states = reshard([dataset.state_dict() for dataset in old], world_size=3)
-    given = []
-    for dataset, state in zip(new, states, strict=True):
-        dataset.load_state_dict(state)
-        given.append(batches_of(dataset))
-    assert len({len(batches) for batches in given}) == 1
-    seen += [x for batches in given for batch in batches for x in batch]
-    assert set(seen) == {*FIRST, *SECOND}
 
 
 def test_options_of_the_reader_belong_to_the_mixture(mixture: tfs.results.Mixture) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.support.long import long
 from tests.support.pages import blocks_of
 from tests.training.lives import COUNT, killed_and_restored
 
@@ -127,8 +128,7 @@ def test_a_trainer_of_torch_goes_on_behind_each_kill(
     [
         pytest.param("tensorflow", 0, marks=[pytest.mark.tensorflow, pytest.mark.long]),
         pytest.param("tensorflow", 1, marks=pytest.mark.tensorflow),
-        ("jax", 0),
-        ("torch", 0),
+        *map(long, [("jax", 0), ("torch", 0)]),
     ],
 )
 def test_keras_goes_on_behind_each_kill(backend: str, way: int, url: str, tmp_path: Path) -> None:

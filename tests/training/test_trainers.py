@@ -235,30 +235,6 @@ def test_a_loaders_count_of_batches_is_of_one_size(url: str) -> None:
 # Lengths
 
 
-@workers
-@pytest.mark.parametrize("even", [None, "pad", "split"])
-@orders
-def test_a_loader_knows_how_many_batches_it_has(
-    url: str, count: int, shuffle: bool, even: Any
-) -> None:
-    for rank in range(3):
-        loader = made(url, count, shuffle=shuffle, even=even, rank=rank, world_size=3)
-        length = len(loader)
-        assert [len(list(loader)), len(list(loader)), len(loader)] == [length] * 3
-
-
-@workers
-@pytest.mark.parametrize(("size", "drop_last"), [(13, False), (9, True)])
-@orders
-def test_a_loader_that_makes_the_batches_knows_how_many(
-    url: str, count: int, shuffle: bool, size: int, drop_last: bool
-) -> None:
-    """Each worker has a smaller batch at its end. A trainer that counts fewer leaves one out."""
-    dataset = TFRecordIterable(url, shuffle=shuffle)
-    loader = torchdata.StatefulDataLoader(dataset, size, num_workers=count, drop_last=drop_last)
-    assert len(list(loader)) == len(loader)
-
-
 def test_accelerate_asks_for_rows_and_for_batches(url: str) -> None:
     accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed")
     plain = torch.utils.data.DataLoader(TFRecordIterable(url), 13, num_workers=2)

@@ -1,15 +1,17 @@
-"""Tests that a store of your own runs, to show that it does what the library asks of it. They need
-pytest."""
+"""Tests that a store or a door of your own runs, to show that it does what the library's do. They
+need pytest."""
 
 import pytest
 
-pytest.register_assert_rewrite("tfio_store.testing.reading", "tfio_store.testing.writing")
+for _tests in ("reading", "writing", "doors"):
+    pytest.register_assert_rewrite(f"tfio_store.testing.{_tests}")
 
+from tfio_store.testing.doors import DoorTests  # noqa: E402
 from tfio_store.testing.reading import ReadingTests  # noqa: E402
 from tfio_store.testing.site import Site  # noqa: E402
 from tfio_store.testing.writing import WritingTests  # noqa: E402
 
-__all__ = ["Site", "StoreTests"]
+__all__ = ["DoorTests", "Site", "StoreTests"]
 
 
 class StoreTests(ReadingTests, WritingTests):
