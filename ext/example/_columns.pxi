@@ -13,7 +13,6 @@ borrow_tasks()
 
 
 @cython.final
-@cython.no_gc_clear
 cdef class Columns:
     """The columns of records in several buffers, one behind the other, if all of them are of so many
     numbers in each record."""
@@ -21,7 +20,7 @@ cdef class Columns:
     cdef ex_columns_task *made
     cdef readonly list keys
     cdef list found             # an array for each column
-    cdef object held            # all that the task points to
+    cdef PyObject *held         # all that the task points to; hidden from the collector, which would clear it
     cdef Py_ssize_t records
 
     def __cinit__(self, parts, keys, widths, kinds):
@@ -61,7 +60,9 @@ cdef class Columns:
             else:
                 wholes = self.found[k]
                 made.columns[k].out = &wholes[0]
-        self.held = (parts, list(self.found))
+        everything = (parts, list(self.found))
+        Py_INCREF(everything)
+        self.held = <PyObject *> everything
 
     def __dealloc__(self):
         cdef ex_kept *kept
@@ -69,11 +70,12 @@ cdef class Columns:
             return
         if not begins(&self.made.task, 0) or task_is_done(&self.made.task):
             task_leave(&self.made.task)
+            if self.held != NULL:
+                Py_DECREF(<object> self.held)
             return
-        Py_INCREF(self.held)
         kept = <ex_kept *> malloc(sizeof(ex_kept))
         if kept != NULL:
-            kept.made, kept.held = self.made, <PyObject *> self.held
+            kept.made, kept.held = self.made, self.held
             ex_keep(kept)
 
     def __len__(self):

@@ -101,7 +101,7 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
 
 
 PROGRAM = """
-import os, sys
+import gc, os, sys
 import tfio_store as tfs
 from tfio_store.example.codec import Numbers
 schema = tfs.Schema({"a": "int64", "b": "float32"})
@@ -119,11 +119,15 @@ if sys.argv[1] == "fork":
     assert os.waitpid(child, 0)[1] == 0
 elif sys.argv[1] == "kept":
     sys.kept = begun
+elif sys.argv[1] == "cycle":
+    begun.append(begun)
+    del begun, each, parts
+    gc.collect()
 print("good")
 """
 
 
-@pytest.mark.parametrize("how", ["fork", "kept", "dropped"])
+@pytest.mark.parametrize("how", ["fork", "kept", "dropped", "cycle"])
 def test_forks_and_exits_in_the_middle(how: str) -> None:
     for _ in range(5):
         ended = subprocess.run(
