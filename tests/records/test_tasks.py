@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "x")
 
 
-def begun(path: str) -> core.FileScan:
+def begun(path: str) -> Any:
     asked = core.FileScan(path, 0, NBYTES)
     assert asked.begin(4)
     return asked
