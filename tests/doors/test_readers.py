@@ -77,7 +77,11 @@ class TestMixture(ReaderTests):
 class TestRecordSource(DoorTests):
     reads_streams = skips = False
     fails_again = False  # it is a sequence, and iter() of it a generator
-    wrong: ClassVar = {"memory_budget": NO_BUDGET, "threads": NO_THREADS}
+    wrong: ClassVar = {
+        "memory_budget": NO_BUDGET,
+        "cache_bytes": (-1, 1.5, "x", True),
+        "threads": NO_THREADS,
+    }
 
     def open(self, source: Any, **options: Any) -> Any:
         return tfs.RecordSource(source, **options)

@@ -4,6 +4,7 @@ record of another version is given."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import random
@@ -368,6 +369,27 @@ def test_each_flip_in_a_compressed_block_is_damage(tmp_path: Path, codec: str) -
         assert set(found) <= set(whole)
         assert regions or found == whole  # a flag of a GZIP header means nothing here
     assert first.exists()
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
+def test_a_flip_in_the_head_of_a_small_block_is_damage(tmp_path: Path, codec: str) -> None:
+    """Of a frame whose head asks for more than there is, nothing comes. It was another's."""
+    source = str(tmp_path / "train")
+    records = [b"%07d" % number + random.Random(number).randbytes(100) for number in range(1000)]
+    options: dict[str, Any] = {"num_shards": 1, "compression": codec, "block_bytes": 32 << 10}
+    with tfs.ShardedWriter(source, **options) as writer:
+        writer.write_batch(records)
+    (path,) = tmp_path.glob("train-*.tfrecord")
+    table, sound = open_dataset(source, Storage()).shards[0].blocks, path.read_bytes()
+    assert table is not None
+    for step, bit in itertools.product(range(14), range(8)):
+        data = bytearray(sound)
+        data[int(table.offsets[1]) + step] ^= 1 << bit
+        path.write_bytes(data)
+        regions: list[Any] = []
+        found = list(tfs.RecordReader(source, on_corrupt=regions.append))
+        assert set(found) <= set(records)
+        assert regions or found == records
 
 
 @pytest.mark.parametrize("how", SKIPPING)

@@ -82,9 +82,9 @@ class DatasetTests(DoorTests):
 
 class TestRecords(DatasetTests):
     wrong: ClassVar = {
-        "memory_budget": (0, -5),
+        "memory_budget": (0, -5, 1.5, True),
         "on_corrupt": ("ignore", 5),
-        "batch_size": (0,),
+        "batch_size": (0, 1.5, True),
         "shuffle": (0, "x"),
         "unknown": (1,),
     }

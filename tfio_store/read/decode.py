@@ -415,24 +415,36 @@ def recover_block(
     missing = block.stop - block.start - len(memoryview(data))
     # a member that has ended lacks nothing: bytes are missing behind it only
     whole = block.sums is not None and (ended or not missing)
-    if whole and _is_another(decoder, block, skipped):
+    moves = codec is not None
+    if whole and _is_another(decoder, block, skipped, moves=moves, ended=ended):
         raise other_records(url, block.start)
     if missing and (codec is None or not skipped):
         skipped.append(_missing(url, codec, block, missing))
     return RecordBatch.from_records(record for batch in batches for record in batch), skipped
 
 
-def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedRegion]) -> bool:
+def _is_another(
+    decoder: RecoveringDecoder,
+    block: Block,
+    skipped: list[SkippedRegion],
+    *,
+    moves: bool,
+    ended: bool,
+) -> bool:
     """Whether a block that is all there holds other records than its index says: they are
-    sound, or go on behind its end from where it begins. Damage moves no records: if the first one
-    is damaged, those behind it still end with the block."""
+    sound, or go on behind its end from where it begins. Damage moves no raw records: if the first
+    one is damaged, those behind it still end with the block. It ``moves`` compressed ones; but
+    another writer's member has ``ended`` with a record, or goes on behind the block."""
     assert block.sums is not None
     # a member that goes on behind the block lacks bytes, of which none are damaged
     damage = [region for region in skipped if region.length is not None or region.stored_length]
     if not damage:
-        return decoder.summed != block.sums[1]
+        begun = decoder.summed != block.sums[0] or not skipped  # else there is nothing to compare
+        return begun and decoder.summed != block.sums[1]
     if decoder.cut is None or any(region.length is None for region in damage):
         return False  # behind a gap it is unknown where records lie
+    if moves:
+        return not ended and damage[0].offset == decoder.cut
     return damage[0].offset in (decoder.cut, block.raw_start)
 
 

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.checks import check_from_0, check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset, Limits, facts_of
 from tfio_store.dataset.source import Source, open_dataset, reached
@@ -229,6 +229,8 @@ class RecordSource(Sequence[bytes]):
         max_record_bytes: int,
         threads: int | None,
     ) -> None:
+        check_from_0("cache_bytes", cache_bytes)
+        check_positive("memory_budget", memory_budget)
         if threads is not None:
             check_positive("threads", threads)
         self._dataset = dataset

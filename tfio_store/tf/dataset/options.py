@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfio_store.dataset.checks import check_from_1, check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET, Limits
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -163,14 +164,13 @@ class Options:
     parallel_reads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size= takes 1 or more records, not {self.batch_size}")
+        if self.batch_size is not None:
+            check_from_1("batch_size", self.batch_size)
         if self.drop_remainder and self.batch_size is None:
             raise ValueError("drop_remainder= needs a batch_size=")
         if self.shuffle is not False:
             ShuffleWindow.of(self.shuffle)
-        if self.memory_budget < 1:
-            raise ValueError(f"memory_budget= takes bytes, not {self.memory_budget}")
+        check_positive("memory_budget", self.memory_budget)
         if self.shard is not None:
             self._check_shard(*self.shard)
 
