@@ -117,10 +117,10 @@ class _Load:
             self._decoding = os.getpid(), future
 
     @property
-    def future(self) -> Future[Any] | None:
-        """What decodes it, if Python does."""
+    def future(self) -> Any:
+        """The `Future` of what decodes it, if Python does."""
         begun = None if self._decoding is None else self._decoding[1]
-        return begun if isinstance(begun, Future) else None
+        return begun if hasattr(begun, "cancel") else None  # `Future` is gone where a program ends
 
     def batch(self, start: int, stop: int) -> Any:
         """The columns of some rows. Raises for those alone that cannot be decoded."""

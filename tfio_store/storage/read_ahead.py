@@ -415,8 +415,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         self._next = None
         self._spent = self._meter.held = 0
         self._meter.coming = None
-        both = [future for begun in self._waiting for future in (begun.answer, begun.request)]
-        waiting = [future for future in both if isinstance(future, Future)]
+        both = [begun for each in self._waiting for begun in (each.answer, each.request)]
+        waiting = [begun for begun in both if hasattr(begun, "cancel")]  # what C does needs none
         self._waiting.clear()
         if waiting:
             self._owner.later(cancel_all, waiting)
