@@ -5,11 +5,11 @@ an Example's features and a SequenceExample's context, 2 its feature lists.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Buffer as BytesLike
+from typing_extensions import Buffer as BytesLike, Self
 
 _Int64Array = npt.NDArray[np.int64]
 _BoolArray = npt.NDArray[np.bool_]
@@ -146,6 +146,7 @@ def encode_sequence_columns(
     `encode_columns` has. Where ``valid`` is False the record lacks the list, and has no steps.
     """
 
+@final
 class Columns:
     """The columns of records in several buffers, one behind the other.
 
@@ -155,13 +156,13 @@ class Columns:
     methods.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         parts: list[tuple[BytesLike, _Int64Array, _Int64Array]],
         keys: list[bytes],
         widths: list[int],
         kinds: list[int],
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def keys(self) -> list[bytes]: ...
     def __len__(self) -> int:

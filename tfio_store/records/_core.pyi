@@ -155,8 +155,8 @@ class FileScan:
     comes unless all of it is in memory. One thread at a time may call the methods.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         path: str,
         start: int,
         stop: int,
@@ -167,7 +167,7 @@ class FileScan:
         verify: bool = True,
         max_record_bytes: int = ...,
         summed: int = 0,
-    ) -> None: ...
+    ) -> Self: ...
     def begin(self, threads: int) -> bool:
         """Hand it to one of at most ``threads`` threads of C, which all readers share. They start
         as they are needed, and stay. False where none can be started."""
