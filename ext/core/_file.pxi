@@ -13,7 +13,7 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
     cdef size_t count = 0, room
     cdef tfrecord_cursor cursor
     cdef int error = 0
-    cdef _Index larger, index = new_index(FEWEST_ENTRIES)
+    cdef _Index larger, index = new_index(TFRECORD_FEWEST_ENTRIES)
     cursor.offset, cursor.sum = 0, 0
     while True:
         with nogil:  # it goes on at cursor.offset; the sums take the place of lengths
@@ -27,7 +27,7 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
             break
         # As many as the file will have if it goes on like this, so that it seldom comes here again.
         # But no more than a few times what was found: a file's first records may be its shortest.
-        room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + FEWEST_ENTRIES
+        room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + TFRECORD_FEWEST_ENTRIES
         larger = new_index(max(min(room, 8 * count), 2 * count))
         memcpy(larger.offsets, index.offsets, count * sizeof(int64_t))
         memcpy(larger.lengths, index.lengths, count * sizeof(int64_t))

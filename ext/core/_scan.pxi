@@ -6,14 +6,6 @@ Scan.__doc__ = "What a scan found."
 
 cdef tuple FAULTS = (None, "length_crc", "data_crc", "too_large")  # as tfrecord_fault counts them
 
-# Rather too small than too large at first: memory doubles as records turn out to be short.
-cdef size_t FEWEST_ENTRIES = 256
-cdef Py_ssize_t EXPECTED_FRAME = 128
-
-
-cdef size_t first_room(Py_ssize_t size, size_t most):
-    return min(most, max(FEWEST_ENTRIES, <size_t> (size // EXPECTED_FRAME)))
-
 
 def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_bytes=DEFAULT_MAX_RECORD_BYTES,
          summed=0):
@@ -27,14 +19,14 @@ def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_byte
     cursor.sum = 0 if summed is 0 else to_crc(summed, "summed")
     if max_records is not None:
         most = <size_t> to_count(max_records, <long long> most, "max_records")
-    index = new_index(first_room(memory.size - <Py_ssize_t> cursor.offset, most))
+    index = new_index(tfrecord_first_room(<size_t> memory.size - cursor.offset, most))
     while True:
         scan_into(&cursor, memory, limit, verify, index, count)
         count += cursor.count
         if count < index.room or count == most:
             break
         index = grow_index(index, count, min(most, 2 * count))
-    if index.room > FEWEST_ENTRIES and count < index.room // 4:
+    if index.room > TFRECORD_FEWEST_ENTRIES and count < index.room // 4:
         index = grow_index(index, count, max(count, <size_t> 1))  # room for others, of whom there may be many
     return tuple.__new__(Scan, (
         new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need,
@@ -68,7 +60,7 @@ def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     cdef size_t size = <size_t> memory.size, count = 0
     cdef _Index index
     cursor.offset = to_start(start, memory.size)
-    index = new_index(max(<size_t> 1, first_room(memory.size, size // TFRECORD_OVERHEAD + 1)))
+    index = new_index(max(<size_t> 1, tfrecord_first_room(size, size // TFRECORD_OVERHEAD + 1)))
     while True:
         with nogil:
             tfrecord_walk(&cursor, memory.data, size, limit, index.offsets + count, index.room - count)

@@ -5,7 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "tasks/clock.h"
 
 #ifndef TILE
 #define TILE ((size_t)256) /* records whose places stay in the cache until their values are read */
@@ -36,12 +37,6 @@ static ex_status read_tile(ex_columns_task *made, ex_keys *keys, const ex_part *
         if (status != EX_OK) return status;
     }
     return EX_OK;
-}
-
-static uint64_t nanoseconds(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void run(task *begun) {

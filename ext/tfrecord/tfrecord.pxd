@@ -78,4 +78,6 @@ cdef extern from "tfrecord/tfrecord_span.h" nogil:
         int64_t *offsets
         size_t index_capacity
         size_t room
+    const size_t TFRECORD_FEWEST_ENTRIES
+    size_t tfrecord_first_room(size_t size, size_t most)
     tfrecord_task *tfrecord_new_task(const char *path, const tfrecord_span *span)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/magic.h>
@@ -17,6 +16,7 @@
 #endif
 
 #include "crc32c/crc32c.h"
+#include "tasks/clock.h"
 
 #ifdef __APPLE__
 #define st_mtim st_mtimespec
@@ -220,12 +220,6 @@ static int read_piece(const tfrecord_span *span, int flags, uint8_t *data, size_
     int error = read_window(span->descriptor, data + *done, piece, span->offset + *done, &got);
     *done += got;
     return error == 0 && got < piece ? ENODATA : error;
-}
-
-static uint64_t nanoseconds(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 int tfrecord_scan_file(tfrecord_cursor *cursor, tfrecord_span *span, uint8_t *data, size_t *done,

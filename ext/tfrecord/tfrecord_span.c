@@ -7,11 +7,14 @@
 
 #include "memory/pool.h"
 
-/* Rather too small than too large at first: memory doubles as records turn out to be short. */
-#define FEWEST ((size_t)256)
 #define EXPECTED_FRAME ((size_t)128)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+size_t tfrecord_first_room(size_t size, size_t most) {
+    size_t likely = size / EXPECTED_FRAME;
+    return smaller(most, likely > TFRECORD_FEWEST_ENTRIES ? likely : TFRECORD_FEWEST_ENTRIES);
+}
 
 /* Room for so many records, with those that are there. */
 static int set_room(tfrecord_task *made, size_t room) {
@@ -34,14 +37,12 @@ static int set_room(tfrecord_task *made, size_t room) {
 static int scan(tfrecord_task *made) {
     tfrecord_span *span = &made->span;
     size_t done = 0, most = span->size / TFRECORD_OVERHEAD + 1;
-    size_t likely = span->size / EXPECTED_FRAME;
     if (made->file.size < span->offset || made->file.size - span->offset < span->size)
         return ENODATA;
     made->memory = pool_take(made->headroom + span->size, &made->capacity);
     if (made->memory == NULL) return ENOMEM;
-    int error =
-        set_room(made, made->expected < most ? made->expected + 1
-                                             : smaller(most, likely > FEWEST ? likely : FEWEST));
+    size_t room = tfrecord_first_room(span->size, most);
+    int error = set_room(made, made->expected < most ? made->expected + 1 : room);
     while (error == 0) {
         tfrecord_cursor step = made->cursor;
         size_t held = step.count;

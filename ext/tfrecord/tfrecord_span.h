@@ -23,6 +23,13 @@ typedef struct {
     char path[];
 } tfrecord_task;
 
+/* Entries of a list of records, before it is known how many lie in `size` bytes. */
+#define TFRECORD_FEWEST_ENTRIES ((size_t)256)
+
+/* So many at first, and `most` at most: rather too few than too many, for lists double as records
+ * turn out to be short. */
+size_t tfrecord_first_room(size_t size, size_t most);
+
 /* Its task is idle. NULL if there is no memory. */
 tfrecord_task *tfrecord_new_task(const char *path, const tfrecord_span *span);
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
 import weakref
 from itertools import pairwise
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.support.threads import in_threads
 from tfio_store.example.codec import Numbers
 
 if tfs.backend().core == "pure":
@@ -50,23 +50,15 @@ def test_many_are_begun_at_once() -> None:
 
 
 def test_by_eight_threads() -> None:
-    parts, wrong = batches(), list[Exception]()
+    parts = batches()
 
-    def work() -> None:
-        try:
-            for _ in range(20):
-                numbers = Numbers(parts, SCHEMA)
-                numbers.begin(4)
-                check(numbers.result())
-        except Exception as error:
-            wrong.append(error)
+    def work(_: int) -> None:
+        for _ in range(20):
+            numbers = Numbers(parts, SCHEMA)
+            numbers.begin(4)
+            check(numbers.result())
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not wrong
+    in_threads(work)
 
 
 @pytest.mark.parametrize("at", [0, 256, ROWS - 1])
@@ -104,6 +96,7 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
 PROGRAM = """
 import gc, os, sys
 import tfio_store as tfs
+from tests.support.threads import in_threads
 from tfio_store.example.codec import Numbers
 schema = tfs.Schema({"a": "int64", "b": "float32"})
 records = [tfs.encode_example({"a": i, "b": float(i)}) for i in range(50_000)]

@@ -14,21 +14,9 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.support.threads import THREADS, in_threads
 
-THREADS = 8
 RECORDS = [b"%06d" % i * (1 + i % 50) for i in range(10_000)]
-
-
-def in_threads(work: Callable[[int], Any]) -> list[Any]:
-    """What ``work`` answers in each of the threads, which begin together."""
-    ready = threading.Barrier(THREADS)
-
-    def begin(number: int) -> Any:
-        ready.wait()
-        return work(number)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(begin, range(THREADS)))
 
 
 @pytest.fixture(scope="module", params=[None, "GZIP"])

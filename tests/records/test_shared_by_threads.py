@@ -11,11 +11,8 @@ import random
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 import zlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,23 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.threads import THREADS, in_threads
+
 core: Any = pytest.importorskip("tfio_store.records._core")
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-THREADS = 8
 RECORDS = [b"%06d" % i * (1 + i % 7) for i in range(20_000)]
-
-
-def in_threads(work: Callable[[int], Any]) -> list[Any]:
-    """What ``work`` answers in each of the threads, which begin together."""
-    ready = threading.Barrier(THREADS)
-
-    def begin(number: int) -> Any:
-        ready.wait()
-        return work(number)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(begin, range(THREADS)))
 
 
 @pytest.mark.skipif(not FREE_THREADED, reason="this Python has the GIL")

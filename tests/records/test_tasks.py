@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.cores import framed
+from tests.support.threads import in_threads
 
 core = pytest.importorskip("tfio_store.records._core")
 RECORDS = [b"first", b"", b"x" * 300_000, *[b"%d" % i * (i % 700) for i in range(3000)]]
@@ -58,21 +58,13 @@ def test_a_file_that_ends_before(path):
 
 
 def test_many_threads_begin_and_take(path):
-    wrong = []
-
-    def work():
+    def work(_: int) -> None:
         for _ in range(20):
             asked = begun(path)
             asked.begins(random.choice([0.0, 0.01]))
-            if asked.result()[0].batch.tolist() != RECORDS:
-                wrong.append(1)
+            assert asked.result()[0].batch.tolist() == RECORDS
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not wrong
+    in_threads(work)
 
 
 def test_what_is_dropped_leaves_nothing(path):

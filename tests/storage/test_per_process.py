@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.threads import in_threads
 from tfio_store.storage import Retry
 from tfio_store.storage.cloud.s3 import S3Store
 from tfio_store.storage.threads import PerProcess
@@ -15,14 +15,7 @@ from tfio_store.storage.threads import PerProcess
 
 def test_all_threads_see_one() -> None:
     state = PerProcess(object)
-    start = threading.Barrier(8)
-
-    def look(_: int) -> object:
-        start.wait()
-        return state.here
-
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(look, range(8)))) == 1
+    assert len(set(in_threads(lambda _: state.here))) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
