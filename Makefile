@@ -106,8 +106,9 @@ test-c: test-core-c test-tasks-c test-filesystem-c test-tensorflow-c ## the C co
 test-core-c: build/core-asan
 	ASAN_OPTIONS=allocator_may_return_null=1 $<
 
-test-tasks-c: build/tasks-asan build/tasks-tsan
-	@set -e; for program in $^; do echo $$program; TSAN_OPTIONS=die_after_fork=0 $$program; done
+test-tasks-c: build/tasks-asan build/tasks-tsan build/tasks-plain
+	@set -e; for program in $^; do echo $$program; $$program; done
+	build/tasks-plain fork
 
 test-filesystem-c: build/filesystem-asan build/filesystem-tsan
 	@set -e; for program in $^; do echo $$program; $$program; done

@@ -27,6 +27,10 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
 
+build/%-plain: $$($$*_C) $(HEADERS)
+	@mkdir -p build
+	$(CC) $(STRICT) -O2 -Iext $(filter %.c,$^) -o $@ -pthread
+
 MACOS_C := $(filter ext/%.c,$(EXT_FILES))
 
 # Static, so that another Linux, or an emulator, runs them as they are.
