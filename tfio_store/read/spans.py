@@ -83,7 +83,7 @@ class StreamPart:
     records: int | None = None
     summed: int = 0
 
-    def begin(self, how: Decoding, fetch: Fetch[Any]) -> FileScan:
+    def task(self, how: Decoding, fetch: Fetch[Any]) -> FileScan:
         """What C can do of the work."""
         return _file_scan(fetch, how, self.records, self.summed, find=self._find)
 
@@ -93,11 +93,11 @@ class StreamPart:
         fetch: Fetch[Any],
         read: Read,
         at_hand: bool,
-        begun: FileScan | None = None,
+        task: FileScan | None = None,
     ) -> Worked | None:
         """Scan the records, as far as they are found. What is unusual is left to the stream."""
         took, held = Meter(), (self.records, self.summed)
-        found = _scan(fetch, read, at_hand, how, *held, took, find=self._find, begun=begun)
+        found = _scan(fetch, read, at_hand, how, *held, took, find=self._find, task=task)
         return None if found is None else Worked(len(memoryview(found[0])), found, took)
 
     @property
@@ -125,7 +125,7 @@ class BlockRun:
     blocks: tuple[Block, ...]
     seeds: Callable[[], BytesLike] | None = None
 
-    def begin(self, dataset: Dataset, how: Decoding, fetch: Fetch[Any]) -> FileScan | None:
+    def task(self, dataset: Dataset, how: Decoding, fetch: Fetch[Any]) -> FileScan | None:
         """What C can do of the work, if anything."""
         sums = self._sums(dataset)
         return None if sums is None else _file_scan(fetch, how, self._held, sums[0])
@@ -137,12 +137,12 @@ class BlockRun:
         fetch: Fetch[Any],
         read: Read,
         at_hand: bool,
-        begun: FileScan | None = None,
+        task: FileScan | None = None,
     ) -> Worked | None:
         """Decode the blocks: a list of `DecodedBlock`. An error ends it, in place of its block."""
         sums, took = self._sums(dataset), Meter()
         if sums is not None:
-            found = _scan(fetch, read, at_hand, how, self._held, sums[0], took, begun=begun)
+            found = _scan(fetch, read, at_hand, how, self._held, sums[0], took, task=task)
             data, scanned = found or (None, None)
             cut = None if scanned is None else self._cut(scanned, sums[1])
         else:
@@ -235,12 +235,12 @@ def _scan(
     took: Meter,
     *,
     find: bool = False,
-    begun: FileScan | None = None,
+    task: FileScan | None = None,
 ) -> tuple[BytesLike, Scan | None] | None:
     """The bytes of a range, and the `Scan` of all of its records: None for other than ``records``,
     and if they are not known, for none. ``find``: the first frame may lie anywhere."""
     if isinstance(fetch.store, LocalStore):
-        file = begun or _file_scan(fetch, how, records, summed, find=find, cached=at_hand)
+        file = task or _file_scan(fetch, how, records, summed, find=find, cached=at_hand)
         found = file.result()
         if found is None and at_hand:
             return None
@@ -371,8 +371,8 @@ class Spans:
             ends = begin == start, end == stop
             part = StreamPart(position, index, begin, end, *ends, wanted, *_held(table, begin, end))
             work = partial(part.work, self._how) if scanned else None
-            begun = partial(part.begin, self._how) if scanned else None
-            yield Fetch(store, path, begin, ask, part, ask - begin, shard.version, work, begun)
+            task = partial(part.task, self._how) if scanned else None
+            yield Fetch(store, path, begin, ask, part, ask - begin, shard.version, work, task)
             if missing:
                 return
 
@@ -425,9 +425,9 @@ class Spans:
         if self._dataset.shard(shard).compression is None:
             raw = 0  # the records are the very bytes that were fetched
         work = partial(part.work, self._dataset, self._how)
-        begun = partial(part.begin, self._dataset, self._how)
+        task = partial(part.task, self._dataset, self._how)
         version = self._dataset.shard(shard).version
-        return Fetch(store, path, start, stop, part, stop - start + raw, version, work, begun)
+        return Fetch(store, path, start, stop, part, stop - start + raw, version, work, task)
 
     def _seeds(self, run: list[Block]) -> Callable[[], BytesLike] | None:
         """Begin to fetch the seeds of a run."""

@@ -38,13 +38,13 @@ def num_workers(threads: int | None = None) -> int:
     return max(cores(), threads or 0)
 
 
-class Begun(Protocol):
+class Task(Protocol):
     """What threads of C may work on."""
 
     def begins(self, patience: float) -> bool: ...
 
 
-def begins(work: Future[Any] | Begun) -> bool:
+def begins(work: Future[Any] | Task) -> bool:
     """Whether a worker works on this, or does soon. Else it is cancelled, for the caller to do: no
     reader waits for what others have begun. But who does a part of the work by himself begins no
     other parts meanwhile. Of two cores he is one; of many, all others wait for him."""

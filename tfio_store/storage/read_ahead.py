@@ -168,7 +168,7 @@ class Fetch(Generic[Tag]):
 
     ``work`` makes something of the bytes in one of the process's threads. It is called with this
     range as it is to be read, a function that reads it, and whether only what is at hand is wanted:
-    then it gives None for what is not. Of a local file C may do the most of it: ``begun`` makes
+    then it gives None for what is not. Of a local file C may do the most of it: ``task`` makes
     what does, which is handed to the work behind these three.
     """
 
@@ -180,7 +180,7 @@ class Fetch(Generic[Tag]):
     cost: int
     version: Version = field(default_factory=Version)
     work: Callable[..., Worked | None] | None = None
-    begun: Callable[[Fetch[Any]], FileScan | None] | None = None
+    task: Callable[[Fetch[Any]], FileScan | None] | None = None
 
     def begin(self) -> Future[BytesLike]:
         """Begin to read the bytes."""
@@ -362,9 +362,9 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         read = partial(here.store.read_now, here.path, here.start, here.stop, here.version)
         work = partial(here.work, here, read, False)
         if self._waiting:
-            begun = None if here.begun is None else here.begun(here)
-            if begun is not None and begun.begin(num_workers(self._threads)):
-                return _Begun(fetch, here.path, begun, work=partial(work, begun))
+            task = None if here.task is None else here.task(here)
+            if task is not None and task.begin(num_workers(self._threads)):
+                return _Begun(fetch, here.path, task, work=partial(work, task))
             return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
         return _Begun(fetch, here.path, None, work=partial(_by_caller, here, read, self._threads))
 
