@@ -415,8 +415,9 @@ def recover_block(
     missing = block.stop - block.start - len(memoryview(data))
     # a member that has ended lacks nothing: bytes are missing behind it only
     whole = block.sums is not None and (ended or not missing)
-    moves = codec is not None
-    if whole and _is_another(decoder, block, skipped, moves=moves, ended=ended):
+    # others may end members and frames anywhere, but a stream of a whole file with its last record
+    cut = None if ended and codec is not None and not CODECS[codec].piece.ends else decoder.cut
+    if whole and _is_another(decoder.summed, cut, block, skipped, moves=codec is not None):
         raise other_records(url, block.start)
     if missing and (codec is None or not skipped):
         skipped.append(_missing(url, codec, block, missing))
@@ -424,28 +425,21 @@ def recover_block(
 
 
 def _is_another(
-    decoder: RecoveringDecoder,
-    block: Block,
-    skipped: list[SkippedRegion],
-    *,
-    moves: bool,
-    ended: bool,
+    summed: int, cut: int | None, block: Block, skipped: list[SkippedRegion], *, moves: bool
 ) -> bool:
     """Whether a block that is all there holds other records than its index says: they are
-    sound, or go on behind its end from where it begins. Damage moves no raw records: if the first
-    one is damaged, those behind it still end with the block. It ``moves`` compressed ones; but
-    another writer's member has ``ended`` with a record, or goes on behind the block."""
+    sound, or go on behind its end from where it begins. ``cut`` is where a sound one does so.
+    Damage moves no raw records: if the first one is damaged, those behind it still end with the
+    block. It ``moves`` compressed ones: only sound records before the cut tell of another."""
     assert block.sums is not None
     # a member that goes on behind the block lacks bytes, of which none are damaged
     damage = [region for region in skipped if region.length is not None or region.stored_length]
     if not damage:
-        begun = decoder.summed != block.sums[0] or not skipped  # else there is nothing to compare
-        return begun and decoder.summed != block.sums[1]
-    if decoder.cut is None or any(region.length is None for region in damage):
+        begun = summed != block.sums[0] or not skipped  # else there is nothing to compare
+        return begun and summed != block.sums[1]
+    if cut is None or any(region.length is None for region in damage):
         return False  # behind a gap it is unknown where records lie
-    if moves:
-        return not ended and damage[0].offset == decoder.cut
-    return damage[0].offset in (decoder.cut, block.raw_start)
+    return damage[0].offset == cut or (not moves and damage[0].offset == block.raw_start)
 
 
 def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
