@@ -15,6 +15,8 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
+from email.message import Message
+from email.parser import BytesParser
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -165,6 +167,17 @@ def emptied(handler: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+class Parts(BytesParser):
+    """Of an upload. gcsfs ends its lines with LF alone, so that a CR before the last is data."""
+
+    def parsebytes(self, text: bytes | bytearray, headersonly: bool = False) -> Message:
+        first = text.partition(b"\r\n")[2].partition(b"\n")[0]
+        if not first.endswith(b"\r"):
+            data, end, boundary = text.rpartition(b"\n--")
+            text = data + b"\r" + end + boundary
+        return super().parsebytes(text, headersonly)
+
+
 def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
     """The service's own status for a resumable upload that its client has given up."""
     response.status = types.SimpleNamespace(value=499, phrase="Client Closed Request")
@@ -177,6 +190,7 @@ def serve(port: int) -> None:
 
     # it would write down the names of all objects at each change, in memory too
     Storage._write_config_to_file = lambda self: None
+    server.BytesParser = Parts
     conditions = Conditions()
     wrappers = {
         objects.insert: conditions.insert,

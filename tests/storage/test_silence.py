@@ -30,6 +30,7 @@ from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.http import HTTPStore
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.retry import Silence, Waiting, Watch, repeated_blocking
+from tfio_store.storage.threads import PerProcess
 
 RECORDS = [b"%05d" % i for i in range(12_000)]
 QUICK = Retry(base_delay=0.01, max_delay=0.05, timeout=60, refused=0)
@@ -229,12 +230,22 @@ def test_what_fails_does_not_go_on(caplog: pytest.LogCaptureFixture) -> None:
     assert [text for text in caplog.messages if "goes on" in text] == []
 
 
-def watchers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "tfio_store-silence"]
+Watchers = Callable[[], list[threading.Thread]]
 
 
-def test_one_thread_watches_while_something_waits() -> None:
-    until(lambda: not watchers())
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> Watchers:
+    """The threads that watch requests of this test: one of another may wait for long."""
+    monkeypatch.setattr(silence, "_watch", PerProcess(Watch))
+    others = set(threading.enumerate())
+    return lambda: [
+        thread
+        for thread in threading.enumerate()
+        if thread.name == "tfio_store-silence" and thread not in others
+    ]
+
+
+def test_one_thread_watches_while_something_waits(watchers: Watchers) -> None:
     waiting = [Waiting("s3://bucket/x") for _ in range(100)]
     for one in waiting:
         one.begin()
@@ -278,7 +289,9 @@ def test_who_begins_while_the_thread_ends_is_watched() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_log_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_fails_ends_no_watch(
+    watchers: Watchers, caplog: pytest.LogCaptureFixture
+) -> None:
     failed = threading.Event()
 
     def refuse(record: logging.LogRecord) -> bool:
@@ -287,7 +300,6 @@ def test_a_log_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -> Non
             raise OSError("the disk is full")
         return True
 
-    until(lambda: not watchers())
     first, other = Waiting("s3://broken/x"), Waiting("s3://bucket/y")
     silence.log.addFilter(refuse)
     try:
@@ -302,7 +314,7 @@ def test_a_log_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_watches_its_own_requests() -> None:
+def test_a_child_watches_its_own_requests(watchers: Watchers) -> None:
     waiting = Waiting("s3://bucket/x")
     waiting.begin()
     child = os.fork()
