@@ -126,4 +126,4 @@ def test_threads_do_not_pile_up(place: Place) -> None:
             read.result()
     since = set(threading.enumerate()) - before
     ours = [thread.name for thread in since if "tfio_store" in thread.name]
-    assert len(ours) <= 16
+    assert len(ours) <= 40  # of 400 reads, 20 at a time

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import tfio_store as tfs
 from bench.fast_store import fast_store, options
 
-SETTLED_S = 0.15
-"""A request that nobody waits for has arrived so many seconds later."""
+SETTLED_S = 0.3
+"""Requests that nobody waits for have arrived when none has come for so many seconds."""
 
 
 _PARTS = ((".manifest.json", "manifest"), (".index", "index"))
@@ -49,7 +49,9 @@ class Bucket:
         """The requests that a step makes."""
         before = self.log.stat().st_size
         step()
-        time.sleep(SETTLED_S)
+        seen = -1
+        while seen != (seen := self.log.stat().st_size):
+            time.sleep(SETTLED_S)
         lines = self.log.read_bytes()[before:].splitlines()
         return [Request(_what(line), line["nbytes"]) for line in map(json.loads, lines)]
 
