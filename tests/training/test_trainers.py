@@ -145,6 +145,30 @@ def test_accelerate_goes_on_in_a_later_epoch(url: str, count: int) -> None:
     assert numbers(again) == epochs[2]
 
 
+def shared_out(dataset: Any, how: str, method: str | None) -> Any:
+    """A loader of rank 0 by which Accelerate shares out the batches among two ranks."""
+    sharing = pytest.importorskip("accelerate.data_loader", reason="Accelerate is not installed")
+    loader = {"num_workers": int(method is not None), "multiprocessing_context": method}
+    if how == "dispatched":
+        return sharing.DataLoaderDispatcher(dataset, batch_size=SIZE, **loader)
+    part = sharing.IterableDatasetShard(dataset, SIZE, num_processes=2)
+    return torch.utils.data.DataLoader(part, SIZE, **loader)
+
+
+@pytest.mark.parametrize("how", ["dispatched", "cut"])
+@pytest.mark.parametrize("method", [None, "fork", "spawn"])
+def test_what_accelerate_shares_out_is_not_shared_out_before(
+    url: str, how: str, method: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the records of two ranks would be lost."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match=r"2 ranks.* make it with rank=0, world_size=1"):
+        list(shared_out(TFRecordIterable(url), how, method))
+    whole = shared_out(TFRecordIterable(url, rank=0, world_size=1), how, method)
+    assert len(numbers(whole)) == (COUNT if how == "dispatched" else COUNT // 2)
+
+
 # Ignite
 
 

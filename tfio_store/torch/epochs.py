@@ -9,6 +9,7 @@ import fcntl
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
@@ -67,6 +68,37 @@ class Ranks:
                 f"the environment has RANK={rank!r} and WORLD_SIZE={size!r}, which name no process "
                 "of a job; pass rank= and world_size="
             ) from error
+
+    def sharing_once(self) -> Ranks:
+        """The same. ValueError if the caller shares out among ranks what it is given."""
+        caller = None if self.world_size == 1 else sharing_caller()
+        if caller is not None:
+            raise ValueError(
+                f"{caller} shares out the records among {self.world_size} ranks, and so does this "
+                "dataset: most records would be lost; make it with rank=0, world_size=1"
+            )
+        return self
+
+
+_SHARING = {
+    "accelerate.data_loader": ("DataLoaderDispatcher", "IterableDatasetShard"),
+    "transformers.trainer_pt_utils": ("IterableDatasetShard",),
+}
+"""Classes, by their modules, that give each rank a part of what all ranks are given."""
+
+
+def sharing_caller() -> str | None:
+    """Which of these has called. A forked worker finds it too: above its own calls are those of its
+    loader."""
+    frame = sys._getframe()
+    while (above := frame.f_back) is not None:
+        frame = above
+        module = frame.f_globals.get("__name__", "")
+        if module in _SHARING:
+            name = type(frame.f_locals.get("self")).__name__
+            if name in _SHARING[module]:
+                return f"{module}.{name}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             DistributedDataParallel needs; see `RecordReader.shard`. Default None: each record once,
             and ranks that differ. If the order is shuffled, that is "split", where it can be.
         rank (int | None): This process of the job. Default None: what torch.distributed says, or,
-            before it is initialized, the environment's RANK.
+            before it is initialized, the environment's RANK. If the trainer shares out batches
+            itself, as Accelerate and transformers do, pass ``rank=0, world_size=1``: without it,
+            the first pass is a ValueError.
         world_size (int | None): The number of processes. Default None: as for ``rank``.
         drop_last (bool): Leave out the last batch of a worker, if it is smaller. Default False.
         num_workers (int | None): The loader's number of workers, for ``len()``. Default None:
@@ -413,8 +415,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         if self._started_by is not None and get_worker_info() is not None:
             process, ranks = self._started_by
             if process == starter():
-                return ranks
-        return Ranks.found()
+                return ranks.sharing_once()
+        return Ranks.found().sharing_once()
 
     def _steps(self, epoch: int, index: int, count: int, saved: Saved | None) -> Steps:
         standing = None if saved is None else saved.share(index, count)
