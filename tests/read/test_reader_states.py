@@ -102,6 +102,35 @@ def test_all_states_have_one_shape(tmp_path: Path) -> None:
         assert shape == {name: type(value) for name, value in states[0].items()}
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("num_shards", [1, 3])
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_after_an_append_a_slice_of_the_old_records_goes_on(
+    tmp_path: Path, shuffled: bool, num_shards: int, compression: str | None
+) -> None:
+    url = str(tmp_path / "train")
+
+    def write(begin: int) -> None:
+        with tfs.ShardedWriter(
+            url, num_shards=num_shards, compression=compression, if_exists="append"
+        ) as writer:
+            writer.write_batch(items(500, 9000, begin))
+
+    def reader(source: Any) -> tfs.RecordReader:
+        found = tfs.RecordReader(source)
+        return found.shuffle(1, window=1) if shuffled else found
+
+    write(0)
+    whole = list(reader(url))
+    state = taken(reader(url), 210)
+    write(1)
+    with pytest.raises(ValueError, match="files or their sizes differ"):
+        reader(url).restore(state)
+    again = reader(tfs.slice(url, ":500"))
+    again.restore(state)
+    assert list(again) == whole[210:]
+
+
 @pytest.mark.parametrize(
     "change",
     [
