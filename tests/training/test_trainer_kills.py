@@ -47,8 +47,14 @@ class Model({base}):
 model = Model()
 optimizer = model.configure_optimizers()
 """
+TRANSFORMERS = TORCH.replace(
+    "forward(self, batch):", 'forward(self, x, y):\n        batch = {{"x": x, "y": y}}'
+).replace(
+    "return (self.layer(x[:, None])[:, 0] - y).square().mean()",
+    'return {{"loss": (self.layer(x[:, None])[:, 0] - y).square().mean()}}',
+)
 LIGHTNING = "import lightning.pytorch\n" + TORCH.format(base="lightning.pytorch.LightningModule")
-TORCH = TORCH.format(base="torch.nn.Module")
+TORCH, TRANSFORMERS = (each.format(base="torch.nn.Module") for each in (TORCH, TRANSFORMERS))
 
 KERAS = """
 import keras
@@ -96,6 +102,7 @@ TORCH_TRAINERS = {
     "A plain loop": (TORCH, "torchdata"),
     "Lightning": (LIGHTNING, "lightning"),
     "Accelerate": (TORCH, "accelerate"),
+    "transformers": (TRANSFORMERS, "transformers"),
 }
 
 
