@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.framed import framed
+from tests.support.requests import Bucket
 
 tf = pytest.importorskip("tensorflow")
 
@@ -110,3 +113,47 @@ def test_a_window_keeps_to_the_budget(tmp_path: Path, readers: list[blocks.Block
     with pytest.warns(RuntimeWarning, match="memory_budget"):
         tfs.TFRecordDataset(str(tmp_path / "f"), shuffle=256, memory_budget=8 << 20)
     assert 1 <= readers[0].window <= 4
+
+
+class Gate:
+    """Answers wait until so many are asked for at once, or until nothing more is asked for."""
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+        self.waiting: list[tuple[Future[Any], Future[Any]]] = []
+        self.stalls = 0
+        """How often fewer were asked for."""
+        self.asked = self.seen = 0
+        self.ended = threading.Event()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def hold(self, answer: Future[Any]) -> Future[Any]:
+        held: Future[Any] = Future()
+        self.waiting.append((answer, held))
+        self.asked += 1
+        return held
+
+    def run(self) -> None:
+        while not self.ended.wait(0.4):
+            if len(self.waiting) >= self.least or (self.waiting and self.asked == self.seen):
+                self.stalls += len(self.waiting) < self.least
+                let_go, self.waiting = self.waiting, []
+                for answer, held in let_go:
+                    held.set_result(answer.result())
+            self.seen = self.asked
+
+
+def test_blocks_of_a_shuffle_are_asked_for_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If some are asked for only when their records are wanted, batches wait for the store."""
+    bucket, wherever, gate = Bucket(tmp_path), runtime._wherever, Gate(8)
+    monkeypatch.setattr(runtime, "_wherever", lambda *given: gate.hold(wherever(*given)))
+    url = "s3://bucket/train"
+    with tfs.ShardedWriter(str(bucket.folder / "train"), num_shards=2) as writer:
+        writer.write_batch([bytes(10_000)] * 32_000)
+    with bucket.served() as how:
+        records = tfs.TFRecordDataset(url, storage_options=how).shuffle(1000, seed=1)
+        assert len(list(records.batch(256))) == 125
+    gate.ended.set()
+    assert gate.stalls <= 4  # at the end

@@ -34,10 +34,12 @@ from tfio_store.tf.dataset.stages import MAPS_CAN_END
 _CALLS_PER_CORE = 4
 _SMALL_BATCH = 256 << 10
 _PICKED_AT_ONCE = 4096
-"""Records that are picked by one call, which takes as long as picking hundreds."""
-_SMALL_BATCH = 256 << 10
-_MOST_FRESH = 32 << 20
-"""Bytes of blocks that are begun for one batch: the first one of a large shuffle needs many."""
+"""Records that are picked by one call, which takes as long as picking hundreds …"""
+_TOGETHER = 16
+"""… and this part of the memory budget, or one batch: what one call picks is fetched together."""
+_FRESH = 8
+"""This part of the budget is begun for one call, or twice its bytes: the first one of a large
+shuffle needs many blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,18 @@ def picked_dataset(
     spans = block_spans(dataset).share(index, shards)
     records = int(spans.records.sum())
     count = in_elements(records, options)
+    nbytes = max(1, options.batch_size * spans.nbytes // max(1, records))
     reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
-    together = max(1, _PICKED_AT_ONCE // options.batch_size)
+    budget = options.memory_budget
+    together = max(1, min(_PICKED_AT_ONCE // options.batch_size, budget // _TOGETHER // nbytes))
+    fresh = max(budget // _FRESH, 2 * nbytes * together)
     rows = _rows(shuffle, turns, names, range(0, count, together), reader.mark, ends=ends)
 
     mixed = [options.batch_size, together, count, shuffle.buffer]
     read = [turns.cycle, turns.block_length, len(dataset.shards)]
-    given = [*reader.places, tf.constant([*mixed, *read, _MOST_FRESH], tf.int64)]
+    given = [*reader.places, tf.constant([*mixed, *read, fresh], tf.int64)]
     picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROWS, _ROW))
-    nbytes = max(1, options.batch_size * spans.nbytes // max(1, records))
     begun = reader.begun(picked, nbytes * together)
     batches = stages.in_place(begun, _one_by_one(), [], _ROW)
 
