@@ -14,6 +14,7 @@ from typing import Any
 import grain
 import numpy as np
 
+from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
@@ -33,6 +34,12 @@ _BYTES_AT_RANDOM = 1 << 20
 each record may be a request, and the first batch waits for those of its group."""
 
 _AHEAD = 2
+"""So many such groups are read ahead …"""
+_MOST_AHEAD = 8
+"""… and up to so many from far away, of as many bytes …"""
+_BYTES_AHEAD = 32 << 20
+_ROWS_AHEAD = 2048
+"""… or rows, where each may be a request."""
 
 
 def source(
@@ -248,7 +255,11 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
         count = max(1, rows // self._rows_each)
         if read_options is None:
             read_options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
-        ahead = _AHEAD if read_options.num_threads and read_options.prefetch_buffer_size else 0
+        ahead = 0
+        if read_options.num_threads and read_options.prefetch_buffer_size:
+            most = _ROWS_AHEAD if at_random else _BYTES_AHEAD // max(1, nbytes)
+            far = any(is_remote(files.shard(0).url) for files in datasets(self) if files.shards)
+            ahead = max(_AHEAD, far * min(_MOST_AHEAD, most // (count * self._rows_each)))
         reading = Ahead(self, count, ahead).to_iter_dataset(read_options, allow_nones=allow_nones)
         return Identified(reading, identity(self), datasets(self))
 
