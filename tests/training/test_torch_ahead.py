@@ -4,6 +4,8 @@ and nothing left behind."""
 from __future__ import annotations
 
 import gc
+import os
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -74,3 +76,23 @@ def test_metrics_of_windows(tmp_path: Path) -> None:
         dataset = EpisodeWindows(windows, batch_size=5)
         count = sum(len(batch["action"]) for batch in loader(dataset, workers))
         assert dataset.metrics()["windows"] == count == 12
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_a_forked_child_goes_on_with_what_was_decoded_ahead(tmp_path: Path, pause: float) -> None:
+    """The records of a load go when their columns are there; a child has the one or the other."""
+    texts = [f"{number:05d}" * (1 + number % 400) for number in range(20_000)]
+    tfs.write_table({"x": texts}, str(tmp_path / "train"), num_shards=2)
+    batches = iter(TFRecordIterable(str(tmp_path / "train"), batch_size=50))
+    given = next(batches)["x"]
+    time.sleep(pause)
+    child = os.fork()
+    if child == 0:
+        try:
+            whole = given + [text for batch in batches for text in batch["x"]]
+            os._exit(0 if whole == texts else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert given + [text for batch in batches for text in batch["x"]] == texts

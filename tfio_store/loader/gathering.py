@@ -80,6 +80,8 @@ class _Load:
         self._parts: list[RecordBatch] = []
         self._decoding: tuple[int, Future[Any] | Numbers] | None = None
         """The process in which threads decode it, and what they make."""
+        self._ready: _Made | None = None
+        """What they have made of it."""
         self._decoded: Any = None
         self._apart = content.schema is None
         """Whether each batch is decoded by itself, in the caller's thread."""
@@ -113,8 +115,15 @@ class _Load:
         if numbers is not None and numbers.begin(num_workers(self._threads)):
             self._decoding = os.getpid(), numbers
         else:
-            future = workers(self._threads).submit(_made, self._content, self._parts, threads)
+            future = workers(self._threads).submit(self._made_ahead, threads)
             self._decoding = os.getpid(), future
+
+    def _made_ahead(self, threads: int) -> _Made:
+        """What a thread makes. The records go as soon as their columns are there: what waits is not
+        held twice. A forked child finds the ones or the others."""
+        made = self._ready = _made(self._content, self._parts, threads)
+        self._parts = []
+        return made
 
     @property
     def future(self) -> Any:
@@ -143,14 +152,14 @@ class _Load:
                 return made
             if not isinstance(begun, Future) and (found := begun.result()) is not None:
                 return _Made(found[0], [], found[1])
-        return _made(self._content, self._parts, self._threads)
+        return self._ready or _made(self._content, self._parts, self._threads)
 
     def _take(self, made: _Made) -> Any:
         self.seconds += made.seconds
         for text in made.warnings:
             warnings.warn(text, DataLossWarning, stacklevel=4)
         if not self._apart:
-            self._decoded, self._decoding, self._parts = made.columns, None, []
+            self._decoded, self._decoding, self._ready, self._parts = made.columns, None, None, []
         return made.columns
 
     def _between(self, start: int, stop: int) -> list[RecordBatch]:
