@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import psutil
+import pytest
+from fsspec.asyn import get_loop
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tfio_store.storage import registry
 from tfio_store.storage.cloud import multipart
+from tfio_store.storage.connection import begun_on
 
 Proxy = Callable[..., Shaped]
 
@@ -115,6 +120,54 @@ def test_a_store_that_is_let_go_closes_its_connections(
     del store
     registry._stores.clear()
     assert eventually(lambda: connections_to(proxy) == 0, seconds=120)
+
+
+def test_a_request_that_fails_when_it_is_given_up_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By asyncio, as an exception that nobody has asked for."""
+    loop, begun = get_loop(), threading.Event()
+
+    async def fail() -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        raise OSError("the store is down")
+
+    answer = begun_on(loop, fail())
+    begun.wait()
+    assert answer.cancel()
+    for _ in range(3):
+        begun_on(loop, asyncio.sleep(0)).result()
+    del answer  # which knows the task
+    gc.collect()
+    begun_on(loop, asyncio.sleep(0)).result()
+    assert caplog.text == ""
+
+
+def test_how_a_request_on_the_loop_ends() -> None:
+    loop, ended = get_loop(), threading.Event()
+
+    async def fail() -> None:
+        raise OSError("the store is down")
+
+    async def stay() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async def leave() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(OSError, match="the store is down"):
+        begun_on(loop, fail()).result()
+    with pytest.raises(CancelledError):
+        begun_on(loop, leave()).result()
+    waiting = begun_on(loop, stay())
+    begun_on(loop, asyncio.sleep(0)).result()
+    assert waiting.cancel()
+    assert ended.wait(60)
 
 
 def test_threads_do_not_pile_up(place: Place) -> None:

@@ -20,6 +20,7 @@ from tfio_store.storage.threads import Owner, collects_here
 
 __all__ = [
     "Connection",
+    "begun_on",
     "check_may_wait",
     "give_up_waiting",
     "may_wait",
@@ -132,7 +133,7 @@ class Connection:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run ``work`` on the filesystem's loop. Cancelling the future cancels the request."""
-        return asyncio.run_coroutine_threadsafe(work, self.fs.loop)
+        return begun_on(self.fs.loop, work)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -153,6 +154,36 @@ class Connection:
             # Its exception holds this frame, and with it those of all callers. Held by this frame
             # in turn, it would be garbage for the collector, which may meet it on the loop.
             del future
+
+
+def begun_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
+    """As `asyncio.run_coroutine_threadsafe`. But where ``work`` fails when it is cancelled, asyncio
+    does not log that nobody has asked for the failure."""
+    answer: Future[T] = Future()
+
+    def end(task: asyncio.Task[T]) -> None:
+        failure = None if task.cancelled() else task.exception()  # now it was asked for
+        if task.cancelled():
+            answer.cancel()
+        if not answer.set_running_or_notify_cancel():
+            return
+        if failure is None:
+            answer.set_result(task.result())
+        else:
+            answer.set_exception(failure)
+
+    def begin() -> None:
+        task = loop.create_task(work)
+        task.add_done_callback(end)
+
+        def give_up(answer: Future[T]) -> None:
+            if answer.cancelled():
+                loop.call_soon_threadsafe(task.cancel)
+
+        answer.add_done_callback(give_up)
+
+    loop.call_soon_threadsafe(begin)
+    return answer
 
 
 _waits: dict[int, Future[Any]] = {}
