@@ -6,6 +6,7 @@ import gzip
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ class Gate:
 
     def __init__(self, least: int) -> None:
         self.least = least
-        self.waiting: list[tuple[Future[Any], Future[Any]]] = []
+        self.waiting: SimpleQueue[tuple[Future[Any], Future[Any]]] = SimpleQueue()
         self.stalls = 0
         """How often fewer were asked for."""
         self.asked = self.seen = 0
@@ -129,17 +130,23 @@ class Gate:
 
     def hold(self, answer: Future[Any]) -> Future[Any]:
         held: Future[Any] = Future()
-        self.waiting.append((answer, held))
+        self.waiting.put((answer, held))
         self.asked += 1
         return held
 
     def run(self) -> None:
         while not self.ended.wait(0.4):
-            if len(self.waiting) >= self.least or (self.waiting and self.asked == self.seen):
-                self.stalls += len(self.waiting) < self.least
-                let_go, self.waiting = self.waiting, []
-                for answer, held in let_go:
-                    held.set_result(answer.result())
+            count = self.waiting.qsize()
+            if count >= self.least or (count and self.asked == self.seen):
+                self.stalls += count < self.least
+                for _ in range(count):
+                    answer, held = self.waiting.get()
+                    if not held.set_running_or_notify_cancel():
+                        continue
+                    try:
+                        held.set_result(answer.result())
+                    except BaseException as error:
+                        held.set_exception(error)
             self.seen = self.asked
 
 

@@ -35,11 +35,12 @@ _CALLS_PER_CORE = 4
 _SMALL_BATCH = 256 << 10
 _PICKED_AT_ONCE = 4096
 """Records that are picked by one call, which takes as long as picking hundreds …"""
-_TOGETHER = 16
-"""… and this part of the memory budget, or one batch: what one call picks is fetched together."""
-_FRESH = 8
-"""This part of the budget is begun for one call, or twice its bytes: the first one of a large
-shuffle needs many blocks."""
+_BYTES_AT_ONCE = 16 << 20
+"""… and of so many bytes, a sixteenth of the memory budget, or one batch: what one call picks is
+fetched together."""
+_MOST_FRESH = 64 << 20
+"""The most bytes of blocks that are begun for one call; fewer are half as many again as it picks.
+The first call of a large shuffle needs many blocks, and who reads them has only so much room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,16 @@ def picked_dataset(
     nbytes = max(1, options.batch_size * spans.nbytes // max(1, records))
     reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
-    budget = options.memory_budget
-    together = max(1, min(_PICKED_AT_ONCE // options.batch_size, budget // _TOGETHER // nbytes))
-    fresh = max(budget // _FRESH, 2 * nbytes * together)
+    at_once = min(_BYTES_AT_ONCE, options.memory_budget // 16)
+    together = max(1, min(_PICKED_AT_ONCE // options.batch_size, at_once // nbytes))
+    fresh = min(_MOST_FRESH, max(at_once, nbytes) * 3 // 2)
     rows = _rows(shuffle, turns, names, range(0, count, together), reader.mark, ends=ends)
 
     mixed = [options.batch_size, together, count, shuffle.buffer]
     read = [turns.cycle, turns.block_length, len(dataset.shards)]
     given = [*reader.places, tf.constant([*mixed, *read, fresh], tf.int64)]
     picked = stages.map_traced_in_turn(rows, _picking(), given, (_ROWS, _ROW))
-    begun = reader.begun(picked, nbytes * together)
+    begun = reader.begun(picked, max(fresh, nbytes * together))
     batches = stages.in_place(begun, _one_by_one(), [], _ROW)
 
     columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
