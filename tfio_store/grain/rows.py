@@ -39,7 +39,7 @@ _MOST_AHEAD = 8
 """… and up to so many from far away, of as many bytes …"""
 _BYTES_AHEAD = 32 << 20
 _ROWS_AHEAD = 2048
-"""… or rows, where each may be a request."""
+"""… and at random of as many rows: each may be a request."""
 
 
 def source(
@@ -257,7 +257,8 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
             read_options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
         ahead = 0
         if read_options.num_threads and read_options.prefetch_buffer_size:
-            most = _ROWS_AHEAD if at_random else _BYTES_AHEAD // max(1, nbytes)
+            most = _BYTES_AHEAD // max(1, nbytes)
+            most = min(most, _ROWS_AHEAD) if at_random else most
             far = any(is_remote(files.shard(0).url) for files in datasets(self) if files.shards)
             ahead = max(_AHEAD, far * min(_MOST_AHEAD, most // (count * self._rows_each)))
         reading = Ahead(self, count, ahead).to_iter_dataset(read_options, allow_nones=allow_nones)
