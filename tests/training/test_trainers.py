@@ -161,12 +161,24 @@ def test_what_accelerate_shares_out_is_not_shared_out_before(
     url: str, how: str, method: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the records of two ranks would be lost."""
+    accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    state = accelerate.PartialState(cpu=True)  # which looks at the environment
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"2 ranks.* make it with rank=0, world_size=1"):
+    with monkeypatch.context() as two, pytest.raises(ValueError, match="records would be lost"):
+        two.setattr(state, "num_processes", 2)
         list(shared_out(TFRecordIterable(url), how, method))
     whole = shared_out(TFRecordIterable(url, rank=0, world_size=1), how, method)
     assert len(numbers(whole)) == (COUNT if how == "dispatched" else COUNT // 2)
+
+
+def test_an_accelerate_that_knows_of_no_other_ranks_shares_nothing_out(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("accelerate", reason="Accelerate is not installed").PartialState(cpu=True)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert len(numbers(shared_out(TFRecordIterable(url), "dispatched", None))) == COUNT // 2
 
 
 # Ignite

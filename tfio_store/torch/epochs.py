@@ -75,7 +75,7 @@ class Ranks:
         if caller is not None:
             raise ValueError(
                 f"{caller} shares out the records among {self.world_size} ranks, and so does this "
-                "dataset: most records would be lost; make it with rank=0, world_size=1"
+                "dataset: records would be lost; make it with rank=0, world_size=1"
             )
         return self
 
@@ -84,7 +84,7 @@ _SHARING = {
     "accelerate.data_loader": ("DataLoaderDispatcher", "IterableDatasetShard"),
     "transformers.trainer_pt_utils": ("IterableDatasetShard",),
 }
-"""Classes, by their modules, that give each rank a part of what all ranks are given."""
+"""Classes, by their modules, that give each of several ranks a part of what all are given."""
 
 
 def sharing_caller() -> str | None:
@@ -95,10 +95,17 @@ def sharing_caller() -> str | None:
         frame = above
         module = frame.f_globals.get("__name__", "")
         if module in _SHARING:
-            name = type(frame.f_locals.get("self")).__name__
-            if name in _SHARING[module]:
+            caller = frame.f_locals.get("self")
+            name = type(caller).__name__
+            if name in _SHARING[module] and _ranks_of(caller) > 1:
                 return f"{module}.{name}"
     return None
+
+
+def _ranks_of(caller: Any) -> int:
+    """Among how many it shares out. One, where Accelerate knows no other ranks of the job."""
+    of = caller if hasattr(caller, "num_processes") else getattr(caller, "state", None)
+    return int(getattr(of, "num_processes", 1))
 
 
 @dataclass(frozen=True, slots=True)

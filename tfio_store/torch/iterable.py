@@ -124,8 +124,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             and ranks that differ. If the order is shuffled, that is "split", where it can be.
         rank (int | None): This process of the job. Default None: what torch.distributed says, or,
             before it is initialized, the environment's RANK. If the trainer shares out batches
-            itself, as Accelerate and transformers do, pass ``rank=0, world_size=1``: without it,
-            the first pass is a ValueError.
+            itself, as Accelerate and transformers do, pass ``rank=0, world_size=1``. Otherwise
+            reading raises a ValueError.
         world_size (int | None): The number of processes. Default None: as for ``rank``.
         drop_last (bool): Leave out the last batch of a worker, if it is smaller. Default False.
         num_workers (int | None): The loader's number of workers, for ``len()``. Default None:
