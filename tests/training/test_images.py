@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,14 @@ def test_zeros_stand_for_a_damaged_image(tmp_path: Path, door: str) -> None:
         found = list(made)
     assert xs(found) == list(range(COUNT))
     assert [bool(p.any()) for b in found for p in b["image"]] == [x != 5 for x in range(COUNT)]
+
+
+def test_a_warning_that_is_an_error_is_raised_as_such(tmp_path: Path) -> None:
+    url = written(tmp_path, damaged=5)
+    batches = BATCHES["torch"](url, 5, images=IMAGES, on_corrupt="skip")
+    with warnings.catch_warnings(), pytest.raises(tfs.errors.DataLossWarning):
+        warnings.simplefilter("error", tfs.errors.DataLossWarning)
+        list(batches)
 
 
 def test_fewer_records_than_hosts(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ class _Load:
         """What a thread makes. The records go as soon as their columns are there: what waits is not
         held twice. A forked child finds the ones or the others."""
         made = self._ready = _made(self._content, self._parts, threads)
-        self._parts = []
+        if not made.warnings:  # which the caller's filter may make errors
+            self._parts = []
         return made
 
     @property
@@ -137,7 +138,7 @@ class _Load:
             try:
                 self._take(self._result())
             except Exception:
-                self._apart = True
+                self._apart, self._decoding = True, None  # the error's frames hold the load
         if self._apart:
             return self._take(_made(self._content, self._between(start, stop), self._threads))
         return self._content.cut(self._decoded, start, stop)
