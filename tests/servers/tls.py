@@ -73,6 +73,15 @@ def written(folder: Path) -> tuple[str, str]:
         for name in ("the authority of a test", "127.0.0.1")
     ]
     place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key())
+    uses = [
+        x509.KeyUsage(
+            digital_signature=not signs, key_cert_sign=signs, crl_sign=signs,
+            content_commitment=False, key_encipherment=False, data_encipherment=False,
+            key_agreement=False, encipher_only=False, decipher_only=False,
+        )
+        for signs in (True, False)
+    ]  # fmt: skip
     found = []
     for number, (key, name) in enumerate(zip(keys, names, strict=True)):
         certificate = (
@@ -85,6 +94,9 @@ def written(folder: Path) -> tuple[str, str]:
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=number == 0, path_length=None), critical=True)
             .add_extension(place, critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+            .add_extension(signer, False)
+            .add_extension(uses[number], critical=True)
             .sign(keys[0], hashes.SHA256())
         )
         private = key.private_bytes(

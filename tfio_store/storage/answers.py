@@ -206,12 +206,15 @@ TABLE = (
      "The credentials may not do this: grant Storage Blob Data Reader to read or Contributor to "
      "write, or sign a SAS with the permissions r, l (and w, d)"),
     # a certificate of its own
-    ("S3", r"CERTIFICATE_VERIFY_FAILED",
+    ("S3", r"CERTIFICATE_VERIFY_FAILED.*(self[- ]signed|unable to get)",
      "This machine does not know the authority that signed the server's certificate: name its file "
      "in AWS_CA_BUNDLE, or give client_kwargs={'verify': FILE} in storage_options="),
-    ("", r"CERTIFICATE_VERIFY_FAILED",
+    ("", r"CERTIFICATE_VERIFY_FAILED.*(self[- ]signed|unable to get)",
      "This machine does not know the authority that signed the server's certificate: name its file "
-     "in SSL_CERT_FILE"),
+     "in SSL_CERT_FILE and REQUESTS_CA_BUNDLE"),
+    ("", r"CERTIFICATE_VERIFY_FAILED",
+     "The server's certificate is of another host or time: check the endpoint, and this machine's "
+     "clock"),
     # a store that is down, busy, or not there
     ("", r"SlowDown|ServerBusy|Throttl|TooManyRequests|rateLimitExceeded|HTTP 429\b",
      "The store is asked too often, although requests were slowed down: let fewer processes read "

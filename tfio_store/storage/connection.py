@@ -173,7 +173,12 @@ def begun_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> F
             answer.set_exception(failure)
 
     def begin() -> None:
-        task = loop.create_task(work)
+        try:
+            task = loop.create_task(work)
+        except BaseException as failure:
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(failure)
+            raise
         task.add_done_callback(end)
 
         def give_up(answer: Future[T]) -> None:
