@@ -25,8 +25,8 @@ from tasks cimport (
     TASKS_CAPSULE, task, task_begin, task_begins, task_is_done, task_leave, task_wait, tasks_lend)
 from tfrecord cimport (
     TFRECORD_FEWEST_ENTRIES, TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool,
-    tfrecord_cursor, tfrecord_find, tfrecord_first_room, tfrecord_new_task, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_span,
-    tfrecord_task, tfrecord_walk, tfrecord_walk_file)
+    tfrecord_cursor, tfrecord_find, tfrecord_first_room, tfrecord_new_task, tfrecord_put, tfrecord_read_data,
+    tfrecord_scan, tfrecord_span, tfrecord_task, tfrecord_walk, tfrecord_walk_file)
 
 cdef extern from "memory/bytes.h":
     uint32_t load32(const uint8_t *p)

@@ -96,7 +96,6 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
 PROGRAM = """
 import gc, os, sys
 import tfio_store as tfs
-from tests.support.threads import in_threads
 from tfio_store.example.codec import Numbers
 schema = tfs.Schema({"a": "int64", "b": "float32"})
 records = [tfs.encode_example({"a": i, "b": float(i)}) for i in range(50_000)]

@@ -19,7 +19,7 @@ _installing = threading.Lock()
 """Python has no thread install a trace function while another one does; the thread would end."""
 
 
-def in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseException]:
+def errors_in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseException]:
     """Run ``work`` in threads that start together; what they raised."""
     errors: list[BaseException] = []
     start = threading.Barrier(count)
@@ -76,7 +76,7 @@ def test_one_iterator_gives_each_record_once(core):
             except RuntimeError:  # another thread is fetching
                 continue
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
     assert sorted(seen) == sorted(record for batch in batches for record in batch)
 
 
@@ -130,7 +130,7 @@ def test_a_shared_writer_keeps_records_whole(core):
             except RuntimeError:  # another thread is inside
                 continue
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
     found = core.scan(writer.take())
     assert found.fault is None
     counts = [found.batch.tolist().count(record) for record in records]
@@ -153,7 +153,7 @@ def test_a_writer_dropped_or_taken_while_in_use(core):
             except RuntimeError:  # another thread is inside
                 continue
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
     taken.append(bytes(writer.take()))
     for data in taken:
         found = core.scan(data)
@@ -169,7 +169,7 @@ def test_scans_of_one_buffer_side_by_side(core):
         for _ in range(5):
             assert core.scan(data).batch.tolist() == records
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
 
 
 @both_cores
@@ -187,7 +187,7 @@ def test_buffers_of_many_threads_never_overlap(core):
                 mark = written.to_bytes(4, "little") + number.to_bytes(4, "little")
                 assert bytes(memoryview(old)[:8]) == mark
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
 
 
 def test_a_decoder_says_when_another_thread_is_inside():
@@ -202,7 +202,7 @@ def test_a_decoder_says_when_another_thread_is_inside():
             except RuntimeError:  # another thread is inside
                 refused.append(number)
 
-    assert in_threads(work) == []
+    assert errors_in_threads(work) == []
     fed = 80 - len(refused)
     assert decoder.offset == fed * len(data)
     decoder.finish()

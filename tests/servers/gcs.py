@@ -167,8 +167,8 @@ def emptied(handler: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-class Parts(BytesParser):
-    """Of an upload. gcsfs ends its lines with LF alone, so that a CR before the last is data."""
+class UploadedParts(BytesParser):
+    """gcsfs ends its lines with LF alone, so that a CR before the last is data."""
 
     def parsebytes(self, text: bytes | bytearray, headersonly: bool = False) -> Message:
         first = text.partition(b"\r\n")[2].partition(b"\n")[0]
@@ -190,7 +190,7 @@ def serve(port: int) -> None:
 
     # it would write down the names of all objects at each change, in memory too
     Storage._write_config_to_file = lambda self: None
-    server.BytesParser = Parts
+    server.BytesParser = UploadedParts
     conditions = Conditions()
     wrappers = {
         objects.insert: conditions.insert,

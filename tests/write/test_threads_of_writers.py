@@ -6,7 +6,6 @@ import json
 import resource
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.support.threads import THREADS, in_threads
 
 RECORDS = [b"%06d" % number * 10 for number in range(2000)]
 
@@ -25,20 +25,15 @@ def test_threads_that_write_at_a_time_lose_nothing_in_silence(
     """One at a time is what the docs ask for. Else all is there, or an error says why."""
     for number in range(10):
         url = tmp_path / f"train{number}"
-        start = threading.Barrier(8)
         failure = None
         try:
             with tfs.ShardedWriter(url, block_bytes=4096, **limits) as writer:
 
-                def write(
-                    share: int, writer: Any = writer, start: threading.Barrier = start
-                ) -> None:
-                    start.wait()
-                    for record in RECORDS[share::8]:
+                def write(share: int, writer: Any = writer) -> None:
+                    for record in RECORDS[share::THREADS]:
                         writer.write(record)
 
-                with ThreadPoolExecutor(8) as threads:
-                    list(threads.map(write, range(8)))
+                in_threads(write)
         except RuntimeError as error:
             failure = error
         if failure is None:
