@@ -284,6 +284,20 @@ def test_no_sentence_where_there_is_nothing_to_say(s3: Place) -> None:
     assert advice_on([socket.gaierror(-2, "x")], "sftp://host/x") is not None
 
 
+@pytest.mark.parametrize(
+    ("why", "url", "advice"),
+    [
+        ("unable to get local issuer certificate", "s3://b/x", "AWS_CA_BUNDLE"),
+        ("self-signed certificate in certificate chain", "gs://b/x", "SSL_CERT_FILE"),
+        ("Hostname mismatch, certificate is not valid for 'b'", "s3://b/x", "another host or time"),
+        ("certificate has expired", "https://host/x", "another host or time"),
+    ],
+)
+def test_a_certificate_that_does_not_hold(why: str, url: str, advice: str) -> None:
+    fault = OSError(f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {why}")
+    assert advice in str(advice_on([fault], url))
+
+
 def test_an_answer_of_blank_lines_is_soon_read() -> None:
     """Not in a time that grows with the square of their number: that would be hours."""
     fault = StatusOfAzure("\n" * 1_000_000 + "AuthenticationErrorDetail: x" + "\n" * 1_000_000)

@@ -39,8 +39,8 @@ _BYTES_AT_ONCE = 16 << 20
 """… and of so many bytes, a sixteenth of the memory budget, or one batch: what one call picks is
 fetched together."""
 _MOST_FRESH = 64 << 20
-"""The most bytes of blocks that are begun for one call; fewer are half as many again as it picks.
-The first call of a large shuffle needs many blocks, and who reads them has only so much room."""
+"""For one call, blocks of half as many bytes again are begun, and of no more than these. The first
+call of a large shuffle needs many blocks, and their readers have only so much room."""
 
 
 @dataclass(frozen=True, slots=True)
