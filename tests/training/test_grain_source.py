@@ -326,6 +326,37 @@ def test_few_groups_are_held(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(held) <= 8
 
 
+@pytest.mark.parametrize(
+    ("nbytes", "shuffled", "far", "groups"),
+    [
+        (10_000, False, True, 8),
+        (10_000, True, True, 8),
+        (200, True, True, 2),  # each row may be a request
+        (1_000_000, True, True, 2),  # 32 MiB at most
+        (1_000_000, False, True, 2),
+        (10_000, False, False, 2),
+    ],
+)
+def test_groups_ahead_of_who_reads_from_far_away(
+    url: str, nbytes: int, shuffled: bool, far: bool, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfio_store.grain import records, rows
+
+    found: list[int] = []
+    plain = records.Ahead
+
+    def noted(parent: Any, count: int, ahead: int) -> Any:
+        found.append(ahead)
+        return plain(parent, count, ahead)
+
+    monkeypatch.setattr(rows, "Ahead", noted)
+    monkeypatch.setattr(rows, "is_remote", lambda _: far)
+    monkeypatch.setattr(rows.Rows, "_nbytes_each", nbytes)
+    read = source(url).shuffle(1) if shuffled else source(url)
+    iter(read.batch(20).to_iter_dataset())
+    assert found == [groups]
+
+
 @pytest.mark.parametrize("workers", first(1, [2, 1, 5]))
 def test_worker_processes(url: str, workers: int) -> None:
     def made() -> Any:
