@@ -159,36 +159,15 @@ class Connection:
 def begun_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
     """As `asyncio.run_coroutine_threadsafe`. But where ``work`` fails when it is cancelled, asyncio
     does not log that nobody has asked for the failure."""
-    answer: Future[T] = Future()
 
-    def end(task: asyncio.Task[T]) -> None:
-        failure = None if task.cancelled() else task.exception()  # now it was asked for
-        if task.cancelled():
-            answer.cancel()
-        if not answer.set_running_or_notify_cancel():
-            return
-        if failure is None:
-            answer.set_result(task.result())
-        else:
-            answer.set_exception(failure)
+    async def asked() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        del task  # its failure holds this frame
+        return await work  # at once: a task that is given up meets that behind its first step
 
-    def begin() -> None:
-        try:
-            task = loop.create_task(work)
-        except BaseException as failure:
-            if answer.set_running_or_notify_cancel():
-                answer.set_exception(failure)
-            raise
-        task.add_done_callback(end)
-
-        def give_up(answer: Future[T]) -> None:
-            if answer.cancelled():
-                loop.call_soon_threadsafe(task.cancel)
-
-        answer.add_done_callback(give_up)
-
-    loop.call_soon_threadsafe(begin)
-    return answer
+    return asyncio.run_coroutine_threadsafe(asked(), loop)
 
 
 _waits: dict[int, Future[Any]] = {}
