@@ -17,7 +17,7 @@
 
 #define SLOTS 128
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
-#define LARGEST (POOL_LIMIT / 2)
+#define LARGEST POOL_LEAST
 #define MAPPED ((size_t)8 << 20) /* from here on memory is mapped */
 
 typedef struct {
@@ -28,6 +28,8 @@ typedef struct {
 static slot slots[SLOTS]; /* slots[0 .. used) in order of age, the oldest first */
 static size_t used;
 static atomic_size_t kept; /* which who does not hold the lock reads too */
+static atomic_llong
+    lent; /* also by a module's own pool, before it borrowed this one: about so much */
 static atomic_size_t limit = POOL_LIMIT;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 
@@ -80,15 +82,23 @@ static void *own_take(size_t size, size_t *capacity) {
         taken.memory = fresh(taken.capacity);
     }
     *capacity = taken.capacity;
+    if (taken.memory != NULL && taken.capacity >= SMALLEST) lent += (long long)taken.capacity;
     return taken.memory;
 }
 
+/* Whether so much is more than may be kept beside what is in use. */
+static bool too_much(size_t wanted) {
+    long long in_use = lent > 0 ? lent : 0;
+    return wanted > POOL_LEAST && wanted + (size_t)in_use > limit;
+}
+
 static void own_give(void *memory, size_t capacity) {
+    if (memory != NULL && capacity >= SMALLEST) lent -= (long long)capacity;
     if (memory == NULL || capacity < SMALLEST || capacity > LARGEST || !try_lock()) {
         drop(memory, capacity);
         return;
     }
-    while (used == SLOTS || kept + capacity > limit) {
+    while (used == SLOTS || too_much(kept + capacity)) {
         slot oldest = remove_slot(0);
         drop(oldest.memory, oldest.capacity);
     }

@@ -5,8 +5,10 @@
 
 #include <stddef.h>
 
-/* At most this much unused memory is kept in the process, and where many threads work, so much for
- * each: all of them may let go of what they read at once, and want as much in the next moment. */
+/* Unused memory is kept as long as the process has no more than this of it and of used memory
+ * together; and where many threads work, so much for each: all of them may let go of what they read at
+ * once, and want as much in the next moment. While more is in use, so much is kept at least. */
+#define POOL_LEAST ((size_t)32 << 20)
 #define POOL_LIMIT ((size_t)64 << 20)
 #define POOL_LIMIT_EACH ((size_t)10 << 20)
 #define POOL_LIMIT_MOST ((size_t)256 << 20)

@@ -27,6 +27,17 @@ static void keeps_within_its_limit(void) {
     CHECK(pool_kept() > 0 && pool_kept() <= POOL_LIMIT);
 }
 
+static void keeps_less_beside_what_is_used(void) {
+    void *used[100], *taken[100];
+    size_t capacities[200];
+    for (int i = 0; i < 100; i++) used[i] = pool_take((size_t)1 << 20, &capacities[i]);
+    for (int i = 0; i < 100; i++) taken[i] = pool_take((size_t)1 << 20, &capacities[100 + i]);
+    for (int i = 0; i < 100; i++) pool_give(taken[i], capacities[100 + i]);
+    CHECK(pool_kept() > 0 && pool_kept() <= POOL_LEAST);
+    for (int i = 0; i < 100; i++) pool_give(used[i], capacities[i]);
+    CHECK(pool_kept() > POOL_LEAST && pool_kept() <= POOL_LIMIT);
+}
+
 static void small_huge_and_impossible(void) {
     const size_t sizes[] = {0, 10, POOL_LIMIT};
     size_t kept = pool_kept();
@@ -97,6 +108,7 @@ static void a_lent_pool_serves(void) {
 void test_pool(void) {
     reuses_what_fits();
     keeps_within_its_limit();
+    keeps_less_beside_what_is_used();
     small_huge_and_impossible();
     many_threads();
     a_lent_pool_serves();
