@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeAlias
 
+import numpy as np
 from typing_extensions import Self
 
 from tfio_store.dataset.source import is_one, of_source
@@ -196,8 +197,8 @@ class LoaderContent:
         self, parts: Sequence[RecordBatch], threads: int | None, warn: Callable[[str], object]
     ) -> Any:
         """The columns of records in parts that lie end to end, with their pixels; or a list of
-        bytes. Of records that are packed, the columns of each part. SchemaError counts the records
-        of all parts."""
+        bytes. Of records that are packed, the columns of each part. `cut` gives rows of these.
+        SchemaError counts the records of all parts."""
         if self.schema is None:
             return [record for part in parts for record in part]
         numbers = self.numbers(parts)
@@ -213,17 +214,31 @@ class LoaderContent:
         return self.shown(columns, threads, warn=warn)
 
     def _decoded(self, records: RecordBatch, first: int) -> Mapping[str, Any]:
-        """Columns of one part. Encoded images are views of the records."""
+        """Columns of one part. Encoded images are views of the records, as byte strings may be."""
         assert self.schema is not None
         with of_source(self.source, first):
-            if not self.images:
+            strings = [name for name, feature in self.schema.items() if _is_strings(feature)]
+            objects = [name for name in strings if not self._has_views(name)]
+            if objects and not self.images:  # all by one look at each record
                 return decode_examples(records, self.schema)
-            others = [name for name in self.schema if name not in self.images]
-            columns = dict(decode_examples(records, self.schema.select(others))) if others else {}
-            encoded = self.schema.select(list(self.images))
-            for name, found in decode_examples(records, encoded, strings="batch").items():
-                columns[name] = [found.view(i) for i in range(len(found))]
+            viewed = self.schema.select([name for name in self.schema if name not in objects])
+            columns = dict(decode_examples(records, viewed, strings="batch"))
+            for name in self.images:
+                columns[name] = [columns[name].view(i) for i in range(len(records))]
+            others = [name for name in strings if name in viewed and name not in self.images]
+            most = 2 * sum(columns[name].nbytes for name in others) > records.nbytes
+            for name in others:
+                columns[name] = ByteStrings([columns[name] if most else list(columns[name])])
+            if objects:
+                columns |= decode_examples(records, self.schema.select(objects))
             return columns
+
+    def _has_views(self, name: str) -> bool:
+        """Whether a row's bytes of this name lie in its record as they are."""
+        assert self.schema is not None
+        feature = self.schema[name]
+        alone = feature.shape == () and not feature.nullable and not feature.sequence
+        return name in self.images or (alone and feature.dtype == "bytes")
 
     @staticmethod
     def cut(decoded: Any, start: int, stop: int) -> Any:
@@ -231,6 +246,34 @@ class LoaderContent:
         if isinstance(decoded, dict):
             return _cut(decoded, start, stop)
         return decoded.cut(start, stop) if isinstance(decoded, InParts) else decoded[start:stop]
+
+
+class ByteStrings:
+    """One byte string for each row, in parts that lie end to end: mostly in their records' memory.
+    Rows of it are an array of objects, which are made for who wants them now. If threads made them
+    ahead, the allocator would keep for each thread the memory of all that it ever had at once."""
+
+    def __init__(self, parts: list[RecordBatch | list[bytes]]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __getitem__(self, rows: slice) -> Any:
+        start, stop, _ = rows.indices(len(self))
+        made, at = np.empty(max(stop - start, 0), object), 0
+        for part in self._parts:
+            if start < len(part) and stop > 0:
+                some = list(part[max(start, 0) : max(stop, 0)])
+                made[at : at + len(some)] = some
+                at += len(some)
+            start, stop = start - len(part), stop - len(part)
+        return made
+
+    @classmethod
+    def joined(cls, columns: Iterable[ByteStrings]) -> ByteStrings:
+        """Those of columns that lie end to end."""
+        return cls([part for column in columns for part in column._parts])
 
 
 class InParts(list[Mapping[str, Any]]):
@@ -254,11 +297,17 @@ def _cut(columns: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
 def _nbytes_of(feature: Feature) -> int:
     if feature.ragged:
         return 0
-    strings = feature.wire == "bytes" and not feature.raw
-    return feature.width * (_STRING_BYTES if strings else feature.item_dtype().itemsize)
+    each = _STRING_BYTES if _is_strings(feature) else feature.item_dtype().itemsize
+    return feature.width * each
+
+
+def _is_strings(feature: Feature) -> bool:
+    return feature.wire == "bytes" and not feature.raw
 
 
 def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], ByteStrings):
+        return ByteStrings.joined(parts)
     if isinstance(parts[0], list):
         return [value for part in parts for value in part]
     return joined_columns(parts)

@@ -140,7 +140,8 @@ class _Load:
             except Exception:
                 self._apart, self._decoding = True, None  # the error's frames hold the load
         if self._apart:
-            return self._take(_made(self._content, self._between(start, stop), self._threads))
+            made = _made(self._content, self._between(start, stop), self._threads)
+            return self._content.cut(self._take(made), 0, stop - start)
         return self._content.cut(self._decoded, start, stop)
 
     def _result(self) -> _Made:
