@@ -140,8 +140,8 @@ def test_a_reader_that_becomes_fast_asks_for_more(drained: Callable[..., float])
 
 def test_the_budget_holds(drained: Callable[..., float]) -> None:
     network = Network(0.03)
-    drained(network, 500, MIB, budget=20 * MIB)
-    assert max(network.begun) == 20
+    drained(network, 500, MIB, budget=30 * MIB)
+    assert max(network.begun) == 20  # each takes half of its size more, while it is joined
 
 
 def test_few_ranges_begin_few_requests(drained: Callable[..., float]) -> None:
