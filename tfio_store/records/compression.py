@@ -22,7 +22,7 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.records.codec import Codec, StreamError
 from tfio_store.records.damage import HEAD_BYTES
 from tfio_store.records.deflate import Gzip, Zlib
-from tfio_store.records.framing import masked_crc32c
+from tfio_store.records.framing import joined, masked_crc32c
 from tfio_store.records.zstd import Zstd
 
 __all__ = [
@@ -44,6 +44,9 @@ CODECS: dict[str, Codec] = {codec.name: codec for codec in (Gzip(), Zlib(), Zstd
 """Every codec, by name. Files without compression have none."""
 
 _SLICE = 256 << 10
+_MOST_COPIED = 8 << 20
+"""Bytes of a block that is moved into memory that is used again."""
+
 _UNBOUNDED_SLICES = (64, 4 << 10)
 """Bytes of input at a time, from and to, for a decoder that cannot limit its output."""
 
@@ -131,8 +134,8 @@ def _check_level(codec: str | None, level: int | None) -> int:
 def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> BytesLike:
     """One block out of a shard (as a `BlockTable` bounds it), whose decompressed size is known.
 
-    Never allocates more than ``nbytes``, whatever ``data`` claims. StreamError if ``data`` does not
-    decode to exactly ``nbytes``.
+    Never allocates more than ``nbytes``, whatever ``data`` claims, or twice that of small blocks.
+    StreamError if ``data`` does not decode to exactly ``nbytes``.
     """
     raw = data if codec is None else CODECS[codec].decompress_known(data, nbytes)
     if raw is None:
@@ -140,7 +143,8 @@ def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> Byte
         raw = decompress(data, codec, limit=nbytes)
     if len(memoryview(raw)) != nbytes:
         raise StreamError(f"the block decompresses to {len(memoryview(raw))} bytes, not {nbytes}")
-    return raw
+    # libraries give memory of malloc, which keeps what each thread lets go of for that thread
+    return joined([raw]) if codec is not None and nbytes <= _MOST_COPIED else raw
 
 
 def decompress(data: BytesLike, codec: str, *, limit: int) -> bytes:

@@ -22,6 +22,7 @@ from tfio_store.example.kinds import Labels
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import RECORD, Schema, column_names, schema_to_read
 from tfio_store.read.decode import OnCorrupt, check_policy
+from tfio_store.read.plan import RECORD_COST
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
@@ -46,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Waiting(Generic[T]):
-    """A result to be, and the size of its records."""
+    """A result to be, and what its records take."""
 
     made: Future[T]
     records: int
@@ -95,7 +96,7 @@ def _submitted(
     try:
         for batch in batches:
             made = pool.submit(_decode, decode, batch, source, first)
-            yield _Waiting(made, len(batch), batch.nbytes)
+            yield _Waiting(made, len(batch), batch.nbytes + RECORD_COST * len(batch))
             first += len(batch)
     except Exception as error:
         failed: Future[T] = Future()
