@@ -31,6 +31,20 @@ EVERY_ORDER = (
     "tasks, a copy to write",
     "plain tasks, a copy to abort",
 )
+TWO_TURNS = (
+    "append, clean(0)",
+    "overwrite, clean(0)",
+    "append, clean(0); plain",
+    "overwrite, clean(0); alias",
+    "appending tasks, clean(0)",
+    "append, a night, clean",
+    "overwrite, append",
+    "append, globbing reader",
+    "plain tasks, clean(0)",
+    "job, a copy to abort, clean(0)",
+    "appending job, a copy to write, append",
+    "append, append, clean(0); plain",
+)
 WITH_A_FAULT = (
     "create; new",
     "overwrite",
@@ -55,6 +69,13 @@ def holds(found: Found) -> None:
 @pytest.mark.parametrize("name", first(6, EVERY_ORDER))
 def test_every_order(name: str) -> None:
     found = explore(scenarios()[name])
+    holds(found)
+    assert found.complete
+
+
+@pytest.mark.parametrize("name", first(8, TWO_TURNS))
+def test_every_order_of_two_turns(name: str) -> None:
+    found = explore(scenarios()[name], turns=2)
     holds(found)
     assert found.complete
 
@@ -105,6 +126,11 @@ ORDERS = {
         "appending job, a copy to abort, append, clean(0)",
         "a*2 b*5 a*2 b*2 a*2 b*5 a*7 c*5 b a*19 c*2 a",
     ),
+    "an index that clean takes for a leftover while it is about to be named": (
+        "append, clean(0)",
+        "a*16 x*9 a x*6",
+    ),
+    "the same, as soon as clean has deleted it": ("appending tasks, clean(0)", "a*26 x*17 a"),
     "a doubled shard that comes behind its writer's end is a stranger's file": (
         "appending job, a copy to abort, overwrite, globbing reader; new",
         "b*7 b:twice b:refused b*7 a*24 c*4 g ~0",

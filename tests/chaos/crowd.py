@@ -15,6 +15,7 @@ from pathlib import Path
 
 import tfio_store as tfs
 from tests.chaos.content import Seen, Version, check_history, check_order
+from tests.chaos.faults import LATEST_ARRIVAL
 from tests.chaos.roles import NAME, Crowd, live, read
 from tests.servers.place import Place
 from tfio_store.dataset.folder import Folder
@@ -83,6 +84,8 @@ def crowd_at(
         process.kill()
         process.join()
         assert not hangs, f"{did} did not end within {patience:.0f} s"
+    if line is not None:  # a request of one who has given it up may be on its way
+        time.sleep(LATEST_ARRIVAL)
     counts = verdict(replace(crowd, place=direct))
     counts["kills"] = kills
     return counts

@@ -9,7 +9,8 @@ becomes of each request: it is carried out, refused, or fails; its answer is los
 a retry that is answered or refused; it is carried out late, or twice; a client below repeats it,
 and is refused while the first copy is still under way; or the actor dies there. States are told
 apart by what the store holds and what each actor was told, and *every order* means that no state
-which can be reached was left out.
+which can be reached was left out, as long as there was time. *Two turns*: of the orders in which
+an actor is interrupted at most twice, none was.
 
 After each step the dataset must be whole, and be what a serial order of commits gives, and nothing
 of others may be touched. What a pattern such as `train-*` finds is a part of one generation, never

@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tests.protocol.environment import simulated
 from tests.protocol.explore import Found, explore, shrink, wander
+from tests.protocol.scenario import Scenario
 from tests.protocol.suite import scenarios
 
 
@@ -47,25 +49,29 @@ class Row:
         return "| " + " | ".join(cells) + " |\n"
 
 
-Task = tuple[str, str, int, float, int]
+Way = Callable[[Scenario, float, int], Found]
 
 
-def work(task: Task) -> Found:
+def work(what: str, name: str, seconds: float, seed: int) -> Found:
     """One scenario in one way, in a process of its own."""
-    how, name, faults, seconds, seed = task
     with simulated():
         scenario = scenarios()[name]
-        if how == "explore":
-            found = explore(scenario, faults=faults, seconds=seconds)
-        else:
-            found = wander(scenario, seed=seed, runs=sys.maxsize, faults=faults, seconds=seconds)
+        found = WAYS[what](scenario, seconds, seed)
         return shrink(scenario, found) if found.violation else found
 
 
-WAYS = {
-    "every order, no faults": ("explore", 0),
-    "every order, one fault": ("explore", 1),
-    "orders at random, up to three faults": ("wander", 3),
+def _explore(**options: int) -> Way:
+    return lambda scenario, seconds, _: explore(scenario, seconds=seconds, **options)
+
+
+WAYS: dict[str, Way] = {
+    "two turns, no faults": _explore(turns=2),
+    "one turn, one fault": _explore(turns=1, faults=1),
+    "every order, no faults": _explore(),
+    "every order, one fault": _explore(faults=1),
+    "orders at random, up to three faults": lambda scenario, seconds, seed: wander(
+        scenario, seed=seed, runs=sys.maxsize, faults=3, seconds=seconds
+    ),
 }
 
 
@@ -81,15 +87,15 @@ def check(names: list[str], seconds: float, seed: int) -> dict[str, Row]:
         context.Pool(processes, maxtasksperchild=64) as pool,
         ThreadPoolExecutor(processes) as threads,
     ):
-        for turn, (what, (how, faults)) in enumerate(WAYS.items(), 1):
+        for turn, what in enumerate(WAYS, 1):
             deadline = start + seconds * turn / len(WAYS)
 
             def look(
-                number: int, how: str = how, faults: int = faults, deadline: float = deadline
+                number: int, what: str = what, deadline: float = deadline
             ) -> tuple[str, Found]:
                 left = max(deadline - time.monotonic(), 1) / (len(names) - number)
-                task = how, names[number], faults, left * processes, seed + number
-                return names[number], pool.apply(work, (task,))
+                task = what, names[number], left * processes, seed + number
+                return names[number], pool.apply(work, task)
 
             for name, found in threads.map(look, range(len(names))):
                 rows[what].add(name, found)

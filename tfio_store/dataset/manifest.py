@@ -102,12 +102,15 @@ class Publish:
     """The generation whose shards get names without a tag."""
     keep: float = 0.0
     """Seconds for which hidden names stay, for who has opened them."""
+    turn: int = 0
+    """How often the manifest was put again, so that those who were publishing it begin again."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "first": self.first,
             "plain": self.plain,
             "keep": self.keep,
+            "turn": self.turn,
         }
 
 
@@ -473,7 +476,8 @@ def _parse_publish(publish: Any) -> Publish | None:
     if not isinstance(publish, dict):
         raise ValueError('"publish" is not an object')
     plain = _typed(publish, "plain", str, type(None))
-    return Publish(_count(publish, "first"), plain, float(_typed(publish, "keep", int, float)))
+    keep = float(_typed(publish, "keep", int, float))
+    return Publish(_count(publish, "first"), plain, keep, _count(publish, "turn"))
 
 
 def _parse_lost(lost: Any) -> Loss | None:

@@ -23,7 +23,7 @@ from tfio_store.storage.store import LOOKS_AT_ONCE, names_in
 from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import Claim, HeldClaim, read_claim
 from tfio_store.write.commit import decide
-from tfio_store.write.publish import publish
+from tfio_store.write.publish import overtake, publish
 from tfio_store.write.stored_objects import (
     WrongContentError,
     check_shards,
@@ -144,9 +144,14 @@ def clean(
     doomed, claims = found.doomed(), found.dead_claims()
     pending = found.doomed_uploads(uploads)
     if not dry_run:
-        _delete(folder, doomed, on_progress)
+        awaited = found.awaited(doomed)
+        _delete(folder, {name: doomed[name] for name in doomed.keys() - awaited}, on_progress)
         folder.store.abort_uploads(pending)
         found.publish(keep_replaced=keep_replaced)
+        if awaited:
+            named = found.named_after(awaited, keep_replaced=keep_replaced)
+            folder.delete(awaited - named)
+            doomed = {name: doomed[name] for name in doomed if name not in named}
         found.release()  # last: without them the next `clean` would not know
     if not (found.is_there or doomed or claims or pending or found.alive):
         check_no_datasets(folder.store, folder.join(names.name))
@@ -337,12 +342,7 @@ class _Found:
 
     def look(self, *, keep_replaced: bool, settled: bool) -> None:
         """Find what is still needed, and what is not."""
-        current = self.read_manifest()
-        if current is not None:
-            lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
-            self.stays = self.named | lasting.replaced_names()
-            self.noted += gone
-            self.unpublished = None if current.publish is None else current.generation
+        self.noted += self.read_needed(keep_replaced=keep_replaced)
         set_aside = ((name, facts_of(name)) for name in self.present)
         self.noted += (Fingerprint(name, *facts) for name, facts in set_aside if facts is not None)
         try:
@@ -360,6 +360,16 @@ class _Found:
                 self.stays |= _names_of(planned)
             else:
                 self.noted += one.claim.landing
+
+    def read_needed(self, *, keep_replaced: bool) -> tuple[Fingerprint, ...]:
+        """What the manifest that is there names and keeps. Returns what it keeps no longer."""
+        current = self.read_manifest()
+        if current is None:
+            return ()
+        lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
+        self.stays = self.named | lasting.replaced_names()
+        self.unpublished = None if current.publish is None else current.generation
+        return gone
 
     def doomed(self) -> dict[str, str | None]:
         """The objects to delete. With an etag, only that version is deleted."""
@@ -389,6 +399,18 @@ class _Found:
         if tag is None or tag in self.alive:
             return False
         return tag != "" or name == self.names.index(None)
+
+    def awaited(self, doomed: Iterable[str]) -> set[str]:
+        """Objects that somebody who publishes at this moment may be about to name: new indexes."""
+        return set() if self.unpublished is None else set(filter(self.names.is_index, doomed))
+
+    def named_after(self, awaited: set[str], *, keep_replaced: bool) -> set[str]:
+        """Those that are named by now, or may be yet. Nobody can name one as soon as the manifest
+        is another than the one that was there when they were listed."""
+        if not overtake(self.folder, self.names):
+            return awaited
+        self.read_needed(keep_replaced=keep_replaced)
+        return awaited & self.stays
 
     def publish(self, *, keep_replaced: bool) -> None:
         """Finish what a dead writer has begun, or what waited until files of others were gone."""

@@ -101,6 +101,18 @@ class _OvertakenError(Exception):
     """Another manifest is there by now, or another file where a shard was to come."""
 
 
+def overtake(folder: Folder, names: DatasetNames) -> bool:
+    """Put a manifest that is to be published again, so that whoever is about to replace it with one
+    that is published begins again, with a new index. Returns whether nobody was faster."""
+    found = folder.manifest(names.manifest, index=False)
+    if found is None or found.manifest is None or found.manifest.publish is None:
+        return True
+    todo = found.manifest.publish
+    again = replace(found.manifest, publish=replace(todo, turn=todo.turn + 1))
+    done, _ = swap(folder, names.manifest, again.to_bytes(), found.etag)
+    return done
+
+
 def published_names(manifest: DatasetManifest, names: DatasetNames) -> dict[str, str]:
     """The hidden names of a manifest's shards, and those that they get."""
     if manifest.publish is None:
