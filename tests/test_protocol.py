@@ -130,6 +130,10 @@ ORDERS = {
         "append, clean(0)",
         "a*16 x*9 a x*6",
     ),
+    "an index with which a copy has published, and that another copy sweeps": (
+        "job, a copy to commit, overwrite; new",
+        "a*16 b*14 c*9 a*4",
+    ),
     "the same, as soon as clean has deleted it": ("appending tasks, clean(0)", "a*26 x*17 a"),
     "a doubled shard that comes behind its writer's end is a stranger's file": (
         "appending job, a copy to abort, overwrite, globbing reader; new",

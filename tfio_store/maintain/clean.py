@@ -12,7 +12,7 @@ from typing import Any
 
 from tfio_store.dataset.folder import Folder, Root, check_no_datasets, locate
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, listing_of
-from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.dataset.names import DatasetNames
 from tfio_store.dataset.not_found import nothing_named
 from tfio_store.errors import ManifestError
 from tfio_store.records.texts import warn
@@ -416,7 +416,7 @@ class _Found:
         """Finish what a dead writer has begun, or what waited until files of others were gone."""
         known = self.is_known and self.unpublished is not None
         if known and self.unpublished not in self.alive:
-            publish(self.folder, self.names, new_tag(), keep=keep_replaced)
+            publish(self.folder, self.names, keep=keep_replaced)
 
     def dead_claims(self) -> list[str]:
         return [*(one.name for one in self.dead), *self.unreadable] if self.is_known else []

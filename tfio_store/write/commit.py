@@ -47,7 +47,7 @@ from tfio_store.dataset.manifest import (
     Replaced,
     listing_of,
 )
-from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.appended import growth_of, schema_of_both, values_of_both
@@ -346,7 +346,7 @@ class Attempt:
 
     def _published(self, manifest: DatasetManifest) -> DatasetManifest:
         """Let patterns find the shards. Returns the manifest with their names."""
-        found = publish(self.folder, self.names, self.generation, self._landed)
+        found = publish(self.folder, self.names, self._landed)
         if found is None or found.generation != manifest.generation:
             return self.landed() or manifest
         return found
@@ -380,8 +380,7 @@ class Attempt:
             self.claim.release()  # if not, it names what may appear yet
         if found is not None and found.manifest is not None and found.manifest.publish is not None:
             with contextlib.suppress(OSError, ManifestError):  # it may have waited for this
-                # under a tag of its own: a copy may yet delete all that has this generation's
-                publish(self.folder, self.names, new_tag())
+                publish(self.folder, self.names)
 
     def _abandon_plain(
         self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool

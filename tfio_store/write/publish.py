@@ -36,7 +36,7 @@ from tfio_store.dataset.manifest import (
     Replaced,
     listing_of,
 )
-from tfio_store.dataset.names import DatasetNames, committed, hidden_tag
+from tfio_store.dataset.names import DatasetNames, committed, hidden_tag, new_tag
 from tfio_store.records.texts import warn
 from tfio_store.storage.aside import ASIDE, aside, original
 from tfio_store.storage.store import LOOKS_AT_ONCE
@@ -65,15 +65,13 @@ _LISTED = 5
 def publish(
     folder: Folder,
     names: DatasetNames,
-    tag: str,
     found: FoundManifest | None = None,
     *,
     keep: bool = True,
 ) -> DatasetManifest | None:
     """Do what is left to do for the manifest that is there. Returns the manifest that it has put,
-    or None if nothing was left to do, or it has to wait. ``tag``: for the name of a new
-    index. ``found``: the manifest, if it was just read. ``keep``: whether what is replaced stays
-    for as long as its writer asked.
+    or None if nothing was left to do, or it has to wait. ``found``: the manifest, if it was just
+    read. ``keep``: whether what is replaced stays for as long as its writer asked.
 
     Raises:
         ManifestError: another manifest in the folder can't be read.
@@ -86,7 +84,7 @@ def publish(
             return None
         try:
             how = found.manifest.publish, time.time() if keep else math.inf
-            return _Publication(folder, names, found, found.manifest, *how).run(tag)
+            return _Publication(folder, names, found, found.manifest, *how).run()
         except _OvertakenError:
             before = None
         except FileNotFoundError:  # somebody else was faster, or a shard is missing
@@ -166,14 +164,14 @@ class _Publication:
         self.now = now  # what is kept no longer than that goes
         self.coming = published_names(manifest, names)
 
-    def run(self, tag: str) -> DatasetManifest | None:
+    def run(self) -> DatasetManifest | None:
         present: dict[str, ObjectInfo] = {}
         if not self.todo.first:
             present = self._left()
             if self._waits(present):
                 return None
         self._come(present)
-        whole, doomed = self._put(tag)
+        whole, doomed = self._put()
         if present and not self._has_neighbours(present):
             self.folder.delete(self.coming)
         else:
@@ -284,9 +282,10 @@ class _Publication:
             info = folder.store.info(folder.join(target))
         check_stored(info, folder.url(target), nbytes=shard.nbytes, crc=shard.crc32c)
 
-    def _put(self, tag: str) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
+    def _put(self) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
         """Step 3. Returns the manifest, and what nobody keeps any more."""
-        place = Place(self.folder, self.names, tag)
+        # the tag is no writer's: a copy of one may be about to delete all that has its tag
+        place = Place(self.folder, self.names, new_tag())
         whole = renamed(place, self.manifest, self.coming, self.todo.first)
         parts = tuple(map(Fingerprint, sorted(self.manifest.parts() - whole.parts())))
         now = time.time()
