@@ -10,7 +10,7 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -219,22 +219,21 @@ def put_claim(
         present = folder.names()
         had = (original(name) for name in present if name.endswith(ASIDE))
         taken = names.manifest in present or any(map(names.is_plain_shard, (*present, *had)))
-        others = (name for name in present if name != names.claim(None))
-        if not taken and not any(one.copies for one in claims_among(folder, names, others)):
+        own = names.claim(None)
+        others = (name for name in present if name.startswith(own) and name != own)
+        if not taken and all(_spares_plain_names(folder, names, claim) for claim in others):
             return True
         folder.delete([names.claim(None)])
     _put(folder, names.claim(generation), claim.to_bytes())
     return False
 
 
-def claims_among(folder: Folder, names: DatasetNames, present: Iterable[str]) -> list[Claim]:
-    """The claims that are among the names of objects, but for damaged ones."""
-    found = []
-    for name in present:
-        if name.startswith(names.claim(None)) and (stored := folder.read(name)) is not None:
-            claim = read_claim(stored[0], names.name, plain=name == names.claim(None))
-            found += [] if claim is None else [claim]
-    return found
+def _spares_plain_names(folder: Folder, names: DatasetNames, name: str) -> bool:
+    """Whether the writer of a claim that was listed will copy nothing to the plain names. If the
+    claim is gone by now, its writer has perhaps copied to them since."""
+    stored = folder.read(name)
+    claim = None if stored is None else read_claim(stored[0], names.name, plain=False)
+    return claim is not None and not claim.copies
 
 
 def _put(folder: Folder, name: str, data: bytes) -> bool:
