@@ -145,13 +145,13 @@ def clean(
     pending = found.doomed_uploads(uploads)
     if not dry_run:
         awaited = found.awaited(doomed)
-        _delete(folder, {name: doomed[name] for name in doomed.keys() - awaited}, on_progress)
+        _delete(folder, _without(doomed, awaited), on_progress)
         folder.store.abort_uploads(pending)
         found.publish(keep_replaced=keep_replaced)
         if awaited:
             named = found.named_after(awaited, keep_replaced=keep_replaced)
-            folder.delete(awaited - named)
-            doomed = {name: doomed[name] for name in doomed if name not in named}
+            folder.delete(sorted(awaited - named))
+            doomed = _without(doomed, named)
         found.release()  # last: without them the next `clean` would not know
     if not (found.is_there or doomed or claims or pending or found.alive):
         check_no_datasets(folder.store, folder.join(names.name))
@@ -172,6 +172,10 @@ def check_there(url: str | os.PathLike[str], storage: Storage | None) -> None:
     there = (store.look(folder.join(names.manifest)) or store.look(path)) is not None
     if not there and not names_in(store, path):
         raise nothing_named(store, path)
+
+
+def _without(doomed: Mapping[str, str | None], names: set[str]) -> dict[str, str | None]:
+    return {name: etag for name, etag in doomed.items() if name not in names}
 
 
 def _delete(
