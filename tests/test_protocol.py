@@ -135,6 +135,10 @@ ORDERS = {
         "job, a copy to commit, overwrite; new",
         "a*16 b*14 c*9 a*4",
     ),
+    "a plain index that is the next writer's by the time clean deletes it": (
+        "create, create, clean(0); new",
+        "b*12 x*14 b*12 a*15 x",
+    ),
     "a claim that was listed, and whose writer has copied to plain names since": (
         "appending plain tasks, append; new",
         "a*13 b*5 a*19 b*9",

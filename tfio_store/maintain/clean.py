@@ -390,11 +390,25 @@ class _Found:
             for one in self.noted
             if one.name not in self.stays and one.name not in found and self.names.may_own(one.name)
         ]
+        plain = self.names.index(None)
+        if plain in found:
+            del found[plain]
+            found |= self._doomed_plain(plain)
         looks = mapped(partial(held, self.folder), noted, LOOKS_AT_ONCE)
         for one, info in zip(noted, looks, strict=True):
             if info is not None:
                 found[one.name] = info.etag
         return found
+
+    def _doomed_plain(self, name: str) -> dict[str, str | None]:
+        """The version of an object with a plain name that a dead writer left. As soon as its claim
+        is gone, the name may be the next one's. So it is looked at before the claim."""
+        info = self.folder.store.look(self.folder.join(name))
+        stored = self.folder.read(self.names.claim(None))
+        claim = None if stored is None else read_claim(stored[0], self.names.name, plain=True)
+        dead = {one.claim.generation for one in self.dead if one.claim.plain}
+        is_dead = claim.generation in dead if claim is not None else stored is None and not dead
+        return {name: info.etag} if info is not None and is_dead else {}
 
     def _is_left(self, name: str) -> bool:
         """Whether the name alone proves that a writer of this dataset left it, which is not at
