@@ -61,21 +61,21 @@ def explore(
                 steps.pop()
                 continue
             step.taken = step.untried.pop()
-            acting, taken = "", 0
+            acting, turned = "", 0
             if turns is not None:
                 acting = step.taken.partition(":")[0]
                 could_go_on = step.acting in step.state.choices(0)
-                taken = step.turns + (acting != step.acting and could_go_on)
-                if taken > turns:
+                turned = step.turns + (acting != step.acting and could_go_on)
+                if turned > turns:
                     continue
             state = scenario.promises.moved(step.state, step.taken)
             mark = state.fingerprint(), acting
-            if seen.get(mark, taken + 1) <= taken:
+            if seen.get(mark, turned + 1) <= turned:
                 continue
-            seen[mark] = taken
+            seen[mark] = turned
             found.fates[step.taken.partition(":")[2]] += 1
             choices = state.choices(faults)
-            steps.append(_Step(state, choices, acting, taken))
+            steps.append(_Step(state, choices, acting, turned))
             if not choices:
                 found.ends += 1
                 scenario.promises.check_end(state)
