@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -25,7 +25,7 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.storage.redaction import redacted
 from tfio_store.tables.infer import telling
 
-__all__ = ["LoaderContent", "Reader", "reader_of", "wanted_schema"]
+__all__ = ["LoaderContent", "Reader", "between", "reader_of", "wanted_schema"]
 
 
 # The source of a training loop's loader: a reader of a source, or a mixture, which is used as one.
@@ -219,9 +219,11 @@ class LoaderContent:
         with of_source(self.source, first):
             strings = [name for name, feature in self.schema.items() if _is_strings(feature)]
             objects = [name for name in strings if not self._has_views(name)]
-            if objects and not self.images:  # all by one look at each record
+            if not strings or (objects and not self.images):  # all by one look at each record
                 return decode_examples(records, self.schema)
-            viewed = self.schema.select([name for name in self.schema if name not in objects])
+            viewed = self.schema
+            if objects:
+                viewed = viewed.select([name for name in viewed if name not in objects])
             columns = dict(decode_examples(records, viewed, strings="batch"))
             for name in self.images:
                 columns[name] = [columns[name].view(i) for i in range(len(records))]
@@ -248,6 +250,23 @@ class LoaderContent:
         return decoded.cut(start, stop) if isinstance(decoded, InParts) else decoded[start:stop]
 
 
+class _Rows(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice, /) -> Self: ...
+
+
+AnyRows = TypeVar("AnyRows", bound=_Rows)
+
+
+def between(parts: Iterable[AnyRows], start: int, stop: int) -> Iterator[AnyRows]:
+    """Rows ``start:stop`` of parts that lie end to end."""
+    for part in parts:
+        if start < len(part) and stop > 0:
+            yield part[max(start, 0) : max(stop, 0)]
+        start, stop = start - len(part), stop - len(part)
+
+
 class ByteStrings:
     """One byte string for each row, in parts that lie end to end: mostly in their records' memory.
     Rows of it are an array of objects, which are made for who wants them now. If threads made them
@@ -261,13 +280,9 @@ class ByteStrings:
 
     def __getitem__(self, rows: slice) -> Any:
         start, stop, _ = rows.indices(len(self))
-        made, at = np.empty(max(stop - start, 0), object), 0
-        for part in self._parts:
-            if start < len(part) and stop > 0:
-                some = list(part[max(start, 0) : max(stop, 0)])
-                made[at : at + len(some)] = some
-                at += len(some)
-            start, stop = start - len(part), stop - len(part)
+        some = [value for part in between(self._parts, start, stop) for value in part]
+        made = np.empty(len(some), object)
+        made[:] = some
         return made
 
     @classmethod

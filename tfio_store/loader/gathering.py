@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from tfio_store.errors import DataLossWarning
 from tfio_store.example.codec import Numbers
-from tfio_store.loader.content import LoaderContent, Reader
+from tfio_store.loader.content import LoaderContent, Reader, between
 from tfio_store.read.marks import AnyMark
 from tfio_store.read.traversal import traversal_of
 from tfio_store.records.framing import RecordBatch
@@ -140,7 +140,7 @@ class _Load:
             except Exception:
                 self._apart, self._decoding = True, None  # the error's frames hold the load
         if self._apart:
-            made = _made(self._content, self._between(start, stop), self._threads)
+            made = _made(self._content, [*between(self._parts, start, stop)], self._threads)
             return self._content.cut(self._take(made), 0, stop - start)
         return self._content.cut(self._decoded, start, stop)
 
@@ -163,14 +163,6 @@ class _Load:
         if not self._apart:
             self._decoded, self._decoding, self._ready, self._parts = made.columns, None, None, []
         return made.columns
-
-    def _between(self, start: int, stop: int) -> list[RecordBatch]:
-        found = []
-        for part in self._parts:
-            if start < len(part) and stop > 0:
-                found.append(part[max(start, 0) : max(stop, 0)])
-            start, stop = start - len(part), stop - len(part)
-        return found
 
 
 class _Made(NamedTuple):
