@@ -71,8 +71,11 @@ cdef class FileScan:
     def begin(self, threads):
         """Hand it to one of at most so many threads of C. False where none can be started."""
         cdef size_t most = <size_t> to_count(threads, PY_SSIZE_T_MAX, "threads")
-        pool_serve(most)
-        return task_begin(&self.made.task, most)
+        cdef bint begun
+        with nogil:  # to wake a thread may take this one's core
+            pool_serve(most)
+            begun = task_begin(&self.made.task, most)
+        return begun
 
     def begins(self, double patience):
         """Whether a thread works on it, or does so within so many seconds. Else it is left to `result`."""

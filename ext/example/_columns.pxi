@@ -83,7 +83,12 @@ cdef class Columns:
 
     def begin(self, threads):
         """Hand it to one of at most so many threads of C. False where nothing can be done."""
-        return self.found is not None and task_begin(&self.made.task, <size_t> threads)
+        cdef size_t most = threads
+        cdef bint begun = False
+        if self.found is not None:
+            with nogil:  # to wake a thread may take this one's core
+                begun = task_begin(&self.made.task, most)
+        return begun
 
     def begins(self, double patience):
         """Whether a thread works on it, or does so within so many seconds. Else it is left to `result`."""

@@ -163,9 +163,10 @@ static bool own_begin(task *begun, size_t most) {
         else
             last->next = begun;
         last = begun;
-        if (idle > 0) pthread_cond_signal(&some);
     }
+    bool wakes = good && idle > 0;
     pthread_mutex_unlock(&lock);
+    if (wakes) pthread_cond_signal(&some);
     return good;
 }
 

@@ -14,11 +14,12 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.threads import in_threads
-from tfio_store.example.codec import Numbers
+from tfio_store.example.codec import NumberForms
 
 if tfs.backend().core == "pure":
     pytest.skip("the pure core has no threads of C", allow_module_level=True)
 SCHEMA = tfs.Schema({"a": "int64", "b": ("float32", (2,)), "c": "uint8"})
+FORMS = NumberForms(SCHEMA)
 ROWS = 5000
 
 
@@ -41,7 +42,7 @@ def check(found: Any) -> None:
 
 def test_many_are_begun_at_once() -> None:
     parts = batches()
-    begun = [Numbers(parts, SCHEMA) for _ in range(40)]
+    begun = [FORMS.columns(parts) for _ in range(40)]
     assert all(each.begin(4) for each in begun)
     for number, each in enumerate(begun):
         each.begins(0.01 * (number % 2))
@@ -54,7 +55,7 @@ def test_by_eight_threads() -> None:
 
     def work(_: int) -> None:
         for _ in range(20):
-            numbers = Numbers(parts, SCHEMA)
+            numbers = FORMS.columns(parts)
             numbers.begin(4)
             check(numbers.result())
 
@@ -69,7 +70,7 @@ def test_by_eight_threads() -> None:
 def test_an_unusual_record_is_left_to_who_tells_of_it(at: int, record: bytes) -> None:
     records = [one for part in batches() for one in part]
     records[at] = record
-    numbers = Numbers([tfs.RecordBatch.from_records(records)], SCHEMA)
+    numbers = FORMS.columns([tfs.RecordBatch.from_records(records)])
     numbers.begin(2)
     assert numbers.result() is None
 
@@ -83,10 +84,10 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
         for array, part in zip(arrays, parts, strict=True)
     ]
     for _ in range(100):
-        Numbers(held, SCHEMA).begin(4)
+        FORMS.columns(held).begin(4)
     del held, arrays
     for _ in range(1000):
-        check(Numbers(parts, SCHEMA).result())  # which ends what was dropped
+        check(FORMS.columns(parts).result())  # which ends what was dropped
         gc.collect()
         if all(one() is None for one in gone):
             return
@@ -96,11 +97,11 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
 PROGRAM = """
 import gc, os, sys
 import tfio_store as tfs
-from tfio_store.example.codec import Numbers
+from tfio_store.example.codec import NumberForms
 schema = tfs.Schema({"a": "int64", "b": "float32"})
 records = [tfs.encode_example({"a": i, "b": float(i)}) for i in range(50_000)]
 parts = [tfs.RecordBatch.from_records(records)]
-begun = [Numbers(parts, schema) for _ in range(30)]
+begun = [NumberForms(schema).columns(parts) for _ in range(30)]
 for each in begun:
     each.begin(4)
 if sys.argv[1] == "fork":

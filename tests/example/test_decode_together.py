@@ -75,10 +75,11 @@ def test_a_number_that_does_not_fit_is_named(x: int) -> None:
 
 def together_of(batches: list[tfs.RecordBatch], schema: tfs.Schema) -> dict[str, Any] | None:
     """Decoded by a thread of C, if it can be."""
-    if not codec.are_numbers(schema):
+    forms = codec.NumberForms.of(schema)
+    if forms is None:
         return None
-    numbers = codec.Numbers(batches, schema)
-    here = codec.Numbers(batches, schema).result()
+    numbers = forms.columns(batches)
+    here = forms.columns(batches).result()
     if numbers.begin(3):
         numbers.begins(0.01)
     found = numbers.result()

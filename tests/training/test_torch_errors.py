@@ -121,7 +121,7 @@ class Unpicklable(OSError):
 
 class Failing(torch_data.Dataset):
     def __getitem__(self, index: int) -> Any:
-        with carrying_errors():
+        with carrying_errors:
             raise Unpicklable("the connection broke")
 
 

@@ -477,19 +477,36 @@ def _decode_context(
     return columns
 
 
-class Numbers:
-    """The columns of several batches, end to end, if all features are numbers of a fixed shape that
-    every record has. They are decoded without the GIL, by a thread of C or by the caller."""
+class NumberForms:
+    """How features are decoded that are numbers of a fixed shape which every record has: found out
+    once for all records."""
 
-    def __init__(self, parts: Sequence[RecordBatch], schema: Schema) -> None:
-        """ValueError for other features: see `are_numbers`."""
+    def __init__(self, schema: Schema) -> None:
+        self._keys = [name.encode() for name in schema]
+        self._forms = forms_of(schema.values())
+        self._placed = {name: (at, feature) for at, (name, feature) in enumerate(schema.items())}
+
+    @classmethod
+    def of(cls, schema: Schema) -> NumberForms | None:
+        """None where one of the features is anything else."""
+        whole = isinstance(schema, WholeRecords)
+        return cls(schema) if not whole and all(map(is_fixed, schema.values())) else None
+
+    def columns(self, parts: Sequence[RecordBatch]) -> Numbers:
+        """What decodes these batches."""
         whole: list[Any] = [(part.buffer, part.offsets, part.lengths) for part in parts]
-        keys = [name.encode() for name in schema]
-        self._schema = schema
-        self._columns = _example.Columns(whole, keys, *forms_of(schema.values()))
-        self.begin = self._columns.begin
-        self.begins = self._columns.begins
-        self.done = self._columns.done
+        return Numbers(_example.Columns(whole, self._keys, *self._forms), self._placed)
+
+
+class Numbers:
+    """The columns of several batches, end to end. They are decoded without the GIL, by a thread of
+    C or by the caller."""
+
+    def __init__(self, columns: Any, placed: Mapping[str, tuple[int, Feature]]) -> None:
+        self._columns, self._placed = columns, placed
+        self.begin = columns.begin
+        self.begins = columns.begins
+        self.done = columns.done
 
     def result(self) -> tuple[dict[str, Any], float] | None:
         """The columns, and the seconds that they took. None where something is unusual: each batch
@@ -497,14 +514,8 @@ class Numbers:
         found = self._columns.result()
         if found is None:
             return None
-        placed = {name: (at, feature) for at, (name, feature) in enumerate(self._schema.items())}
-        columns = cast_fixed(self._columns, placed, found[0])
+        columns = cast_fixed(self._columns, self._placed, found[0])
         return (columns, found[1]) if columns else None
-
-
-def are_numbers(schema: Schema) -> bool:
-    """Whether `Numbers` can decode all features."""
-    return not isinstance(schema, WholeRecords) and all(map(is_fixed, schema.values()))
 
 
 def _decode_feature(

@@ -75,7 +75,7 @@ def cast_fixed(
             cast = _cast(values, feature, spans, at, None)
         except SchemaError:
             return {}
-        columns[name] = cast.reshape(len(spans), *feature.shape)
+        columns[name] = cast.reshape(len(spans), *feature.shape) if feature.shape else cast
     return columns
 
 

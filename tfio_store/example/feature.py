@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -434,6 +435,7 @@ def _dtype_name(dtype: Any) -> str:
         raise TypeError(f"{dtype!r} is no dtype") from None
 
 
+@lru_cache(maxsize=64)
 def _numpy_dtype(name: str) -> np.dtype[Any]:
     if not _DTYPE.fullmatch(name):
         raise ValueError(f"dtype {name[:100]!r} is not the name of a single dtype of numpy")

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from tfio_store.dataset.source import is_one, of_source
 from tfio_store.example import decode_examples
-from tfio_store.example.codec import Numbers, SchemaToRead, are_numbers
+from tfio_store.example.codec import NumberForms, Numbers, SchemaToRead
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
@@ -109,6 +109,13 @@ class LoaderContent:
     """Whether zeros stand in the place of a damaged image."""
     packing: Packing | None = None
     """How documents become rows, if they do."""
+    _numbers: NumberForms | None = field(init=False, repr=False, compare=False)
+    """How records are decoded without Python, if all that is wanted of them are numbers."""
+
+    def __post_init__(self) -> None:
+        alone = self.schema is not None and self.packing is None and not self.images
+        forms = NumberForms.of(self.schema) if alone and self.schema is not None else None
+        object.__setattr__(self, "_numbers", forms)
 
     @classmethod
     def of(
@@ -189,9 +196,7 @@ class LoaderContent:
 
     def numbers(self, parts: Sequence[RecordBatch]) -> Numbers | None:
         """What decodes such parts without Python, if all that is wanted of them are numbers."""
-        if self.schema is None or self.packing is not None or self.images:
-            return None
-        return Numbers(parts, self.schema) if are_numbers(self.schema) else None
+        return None if self._numbers is None else self._numbers.columns(parts)
 
     def made(
         self, parts: Sequence[RecordBatch], threads: int | None, warn: Callable[[str], object]

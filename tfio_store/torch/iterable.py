@@ -557,7 +557,7 @@ class Steps(Iterator[Any]):
         return {}
 
     def __next__(self) -> Any:
-        with carrying_errors():
+        with carrying_errors:
             return self._step()
 
     def _told(self) -> None:

@@ -120,7 +120,7 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
         """The rows of ``indices``. torch's default collate_fn makes one batch of them at once."""
         if isinstance(indices, torch.Tensor):
             indices = indices.numpy()
-        with carrying_errors():
+        with carrying_errors:
             records = self._records.value.__getitems__(indices)
             content = self._content
             if self.schema is None:

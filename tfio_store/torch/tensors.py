@@ -26,6 +26,9 @@ _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
 }
 """Dtypes that numpy has from elsewhere: the memory of each is taken as another one's."""
 
+_COMMON = frozenset(map(np.dtype, ["uint8", "int32", "int64", "float32", "float64", "bool"]))
+"""Dtypes that every version of torch has as they are."""
+
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
@@ -125,12 +128,16 @@ class NullableTensor(NamedTuple):
 def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
     """A tensor, `RaggedTensor` or `NullableTensor` of each column, or a list where its values are
     bytes or str. TypeError that names the feature of a dtype that torch lacks."""
-    return {name: _tensor(name, column) for name, column in columns.items()}
+    return {
+        # most of them, in each batch
+        name: torch.from_numpy(column)
+        if type(column) is np.ndarray and column.dtype in _COMMON
+        else _tensor(name, column)
+        for name, column in columns.items()
+    }
 
 
 def _tensor(name: str, column: Any) -> Any:
-    if type(column) is np.ndarray and not column.dtype.hasobject:  # most of them, in each batch
-        return _dense(name, column)
     if isinstance(column, Nullable):
         if _leaf(column.values).dtype.hasobject:
             return column.tolist()

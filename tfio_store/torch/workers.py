@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import accumulate
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -54,18 +53,24 @@ def _reduced(carrier: _Carrier) -> tuple[Any, ...]:
 copyreg.pickle(_Carrier, _reduced)
 
 
-@contextmanager
-def carrying_errors() -> Iterator[None]:
-    """In a worker, errors of this library and of the storage come out as their carriers."""
-    try:
-        yield
-    except (TFIOStoreError, OSError) as error:
-        if get_worker_info() is None or isinstance(type(error), _Carrier) or not _pickles(error):
-            raise
+class _Carrying:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, (TFIOStoreError, OSError)) or get_worker_info() is None:
+            return
+        if isinstance(type(error), _Carrier) or not _pickles(error):
+            return
         kind: Any = _carrier(error)
         made: _Error = kind.__new__(kind, *error.args)
         made.__dict__.update(error.__dict__)
         raise made.with_traceback(error.__traceback__) from error.__cause__
+
+
+carrying_errors = _Carrying()
+"""In a worker, errors of this library and of the storage come out of a ``with`` block of this as
+their carriers."""
 
 
 def _pickles(error: _Error) -> bool:
