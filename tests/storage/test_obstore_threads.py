@@ -26,6 +26,7 @@ from tests.support.long import first
 from tfio_store.errors import ReplacedError
 from tfio_store.storage import Retry, Version, open_store
 from tfio_store.storage.cloud import blocking, obstore as reads, obstore_native
+from tfio_store.storage.read_ahead import Fetch, Meter, ReadAhead, Worked
 from tfio_store.storage.threads import PerProcess
 
 obstore = pytest.importorskip("obstore")
@@ -69,6 +70,56 @@ def test_pieces_are_of_one_version(s3: Place, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(obstore, "get", counted)
     with pytest.raises(ReplacedError):
         store.read(path, 0, 1 << 20, etag=Version()).result()
+
+
+# --- work on what came
+
+
+def names_of_workers(store: Any, path: str, cost: int) -> list[str]:
+    """The threads that work on two ranges of DATA."""
+    names: list[str] = []
+
+    def work(fetch: Fetch[int], read: Callable[[], Any], at_hand: bool) -> Worked:
+        names.append(threading.current_thread().name)
+        data = bytes(read())
+        assert data == DATA[fetch.start : fetch.stop]
+        assert not at_hand
+        return Worked(len(data), data, Meter())
+
+    spans = [(0, 600_000), (600_000, len(DATA))]
+    ranges = [
+        Fetch(store, path, start, stop, start, cost or stop - start, work=work)
+        for start, stop in spans
+    ]
+    made = [answer.made for _, answer in ReadAhead(ranges, budget=8 << 20)]
+    assert b"".join(made) == DATA
+    return names
+
+
+def test_who_has_waited_does_light_work(s3: Place) -> None:
+    s3.put("x", DATA)
+    assert set(names_of_workers(*s3.open("x"), 0)) == {"tfio_store-request"}
+    assert "tfio_store-request" not in names_of_workers(*s3.open("x"), 3 << 20)
+
+
+def test_a_wrapped_store_is_asked_for_all_ranges(s3: Place) -> None:
+    """One that hands on what it does not have itself must not be passed by."""
+
+    class Wrapper:
+        asked = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def read(self, *span: Any, **options: Any) -> Any:
+            self.asked += 1
+            return store.read(*span, **options)
+
+    s3.put("x", DATA)
+    store, path = s3.open("x")
+    wrapper = Wrapper()
+    names_of_workers(wrapper, path, 0)
+    assert wrapper.asked == 2
 
 
 # --- what nobody wants any more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
+from itertools import count
 from math import inf
 
 __all__ = ["Pace"]
@@ -66,7 +67,7 @@ class Pace:
         """When the rate was last lowered."""
         self._next = -inf
         """When the next request may begin."""
-        self._last = 0
+        self._numbers = count(1)
         self._waiting: list[int] = []
         self._first: float | None = None
         self._under_way = 0
@@ -76,9 +77,7 @@ class Pace:
 
     def join(self) -> int:
         """A request wants to begin, once or more often. Returns its number. `leave` must follow."""
-        with self._lock:
-            self._last += 1
-            return self._last
+        return next(self._numbers)
 
     def wait(self, number: int, now: float) -> float:
         """Seconds after which the request is to ask again. 0 if it may begin: in the order of the
@@ -95,14 +94,16 @@ class Pace:
                         self._waiting.insert(before, number)
                     return at - now
                 self._next = max(now, self._next) + 1 / self.rate
-            self._leave(number)
+            if self._waiting:
+                self._leave(number)
             self._under_way += 1
             return 0.0
 
     def leave(self, number: int) -> None:
         """The request waits no longer: it begins, or nobody wants it any more."""
-        with self._lock:
-            self._leave(number)
+        if self._waiting:  # its number was added by this very thread, if it was
+            with self._lock:
+                self._leave(number)
 
     def _leave(self, number: int) -> None:
         at = bisect_left(self._waiting, number)

@@ -24,6 +24,7 @@ __all__ = [
     "short",
     "unquoted",
     "wanted_body",
+    "wanted_range",
     "well_formed",
     "whole_body",
     "whole_range",
@@ -103,12 +104,20 @@ def whole_range(
     found = CONTENT_RANGE.fullmatch(partial)
     if found is None:
         raise short(f"asked for bytes from {start}, answered some without saying which")
-    first, last = int(found[1]), int(found[2])
-    end = stop if found[3] == "*" else min(stop, int(found[3]))
-    if first != start or last - first + 1 != len(data):
-        raise short(f"asked for bytes from {start}, answered {len(data)} said to be {partial}")
-    if last + 1 != end:
-        raise short(f"asked for bytes {start} to {end}, answered {partial}")
+    size = None if found[3] == "*" else int(found[3])
+    return wanted_range(data, (int(found[1]), int(found[2]) + 1), size, start, stop)
+
+
+def wanted_range(
+    data: Data, came: tuple[int, int], size: int | None, start: int, stop: int
+) -> Data:
+    """The same, where the answer says that bytes [``came``) came of so many, if it knows that."""
+    said = f"bytes {came[0]}-{came[1] - 1}/{'*' if size is None else size}"
+    if came[0] != start or came[1] - came[0] != len(data):
+        raise short(f"asked for bytes from {start}, answered {len(data)} said to be {said}")
+    end = stop if size is None else min(stop, size)
+    if came[1] != end:
+        raise short(f"asked for bytes {start} to {end}, answered {said}")
     return data
 
 

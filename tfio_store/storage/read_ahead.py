@@ -193,6 +193,20 @@ class Fetch(Generic[Tag]):
         """Begin to read the bytes."""
         return self.store.read(self.path, self.start, self.stop, etag=self.version)
 
+    def worked(self) -> Future[Worked | None] | None:
+        """Begin to read the bytes and to work on them, if that is light work and the store has
+        threads that wait for it: they do nothing else, and one that has just waited is awake."""
+        own = getattr(type(self.store), "worked", None)  # not what a wrapper hands on
+        if own is None or self.cost > self.stop - self.start:  # it is decompressed
+            return None
+        begun: Future[Worked | None] | None
+        begun = own(self.store, self.path, self.start, self.stop, self.version, self._work_on)
+        return begun
+
+    def _work_on(self, data: BytesLike) -> Worked | None:
+        assert self.work is not None
+        return self.work(self, lambda: data, False)
+
     def ask(self) -> Callable[[], BytesLike]:
         """Begin to read the bytes, and give them when they are asked for: as many as there are."""
         here = self.here
@@ -238,7 +252,7 @@ class _Begun(NamedTuple):
     fetch: Fetch[Any]
     path: str
     answer: Future[Any] | FileScan | None
-    request: Future[BytesLike] | None = None
+    request: Future[Any] | None = None
     work: Callable[[], Worked | None] | None = None
 
     def result(self) -> tuple[Any, float]:
@@ -357,10 +371,12 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             return _Begun(fetch, here.path, here.begin())
         if isinstance(here.store, LocalStore):
             return self._begin_local(fetch, here)
+        worked = here.worked()
+        if worked is not None:
+            return _Begun(fetch, here.path, worked, worked)
         request = here.begin()
         work = partial(here.work, here, request.result, False)
-        light = here.cost <= here.stop - here.start  # nothing is decompressed
-        answer = then(workers(self._threads), request, work, light=light)
+        answer = then(workers(self._threads), request, work)
         return _Begun(fetch, here.path, answer, request, work)
 
     def _begin_local(self, fetch: Fetch[Tag], here: Fetch[Tag]) -> _Begun:

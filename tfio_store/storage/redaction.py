@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-__all__ = ["ClientError", "redacted", "secrets_in", "without_secrets"]
+__all__ = ["ClientError", "redacted", "redacted_url", "secrets_in", "without_secrets"]
 
 WORDS = "sig|credential|token|key|secret|pass|pwd|auth|policy|jwt"
 
@@ -72,6 +73,12 @@ def redacted(text: str, secrets: re.Pattern[str] | None = None) -> str:
         return text  # a local path fits no pattern, and a dataset may have many of them
     text = PARAMETER.sub(r"\1\2…", USER_INFO.sub(r"\1\2", text))
     return HEADER.sub(lambda found: f"{found[1] or found[2]}…", text)
+
+
+@lru_cache(maxsize=256)
+def redacted_url(url: str) -> str:
+    """`redacted`, for addresses that are asked for again and again."""
+    return redacted(url)
 
 
 def secrets_in(options: Mapping[str, Any]) -> re.Pattern[str] | None:

@@ -29,7 +29,6 @@ __all__ = [
     "start_daemon",
     "starting_threads",
     "then",
-    "this_thread",
 ]
 
 
@@ -264,19 +263,9 @@ def pool(work: str = "io", workers: int = WORKERS) -> Threads:
     return pools[work]
 
 
-class _This(threading.local):
-    waits = False
-    """Whether this thread does nothing but wait for a store, so that it may do light work, too."""
-
-
-this_thread = _This()
-
-
-def then(
-    executor: Threads, first: Future[Any], work: Callable[[], T], *, light: bool = False
-) -> Future[T]:
-    """What the executor makes of ``work``, which it begins when ``first`` is done. ``light``: a
-    thread that has waited for ``first`` does it at once. To cancel it does not cancel ``first``."""
+def then(executor: Threads, first: Future[Any], work: Callable[[], T]) -> Future[T]:
+    """What the executor makes of ``work``, which it begins when ``first`` is done. To cancel it
+    does not cancel ``first``."""
     changed: Future[T] = Future()
     # a future keeps its callbacks, and work its future: a circle with all that was read
     works = [work]
@@ -292,8 +281,6 @@ def then(
             changed.set_exception(error)
 
     def schedule(_: object) -> None:
-        if light and this_thread.waits:
-            return run()
         try:
             executor.submit(run)
         except RuntimeError as error:  # the interpreter is on its way out

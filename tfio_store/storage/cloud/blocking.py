@@ -11,20 +11,19 @@ begin one.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
-from tfio_store.storage.threads import PerProcess, starting_threads, this_thread
+from tfio_store.storage.threads import PerProcess, starting_threads
 
-__all__ = ["Wanted", "asked", "inside", "rest"]
+__all__ = ["Wanted", "asked", "calls", "rest"]
 
 T = TypeVar("T")
 
@@ -47,7 +46,8 @@ NAP_S = 0.5
 
 
 class Calls:
-    """Which threads are inside the client, and whether more may go there."""
+    """Which threads are inside the client, and whether more may go there. A thread calls the client
+    in a ``with`` block of this. RuntimeError if the interpreter is on its way out."""
 
     def __init__(self) -> None:
         self.forget()
@@ -57,16 +57,14 @@ class Calls:
         self._inside: set[int] = set()
         self._ended = False
 
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        thread = threading.get_ident()
-        self._inside.add(thread)
-        try:
-            if self._ended:  # looked at after the thread can be seen: see `end`
-                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-            yield
-        finally:
-            self._inside.discard(thread)
+    def __enter__(self) -> None:
+        self._inside.add(threading.get_ident())
+        if self._ended:  # looked at after the thread can be seen: see `end`
+            self.__exit__()
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.discard(threading.get_ident())
 
     def end(self) -> None:
         """Let no thread in any more, and wait for a limited time until all are out."""
@@ -76,13 +74,9 @@ class Calls:
             time.sleep(STEP_S)  # without Python's lock, which they wait for
 
 
-_calls = Calls()
-atexit.register(_calls.end)
-os.register_at_fork(after_in_child=_calls.forget)
-
-inside = _calls.inside
-"""Call the client in a ``with`` block of this. RuntimeError if the interpreter is on its way
-out."""
+calls = Calls()
+atexit.register(calls.end)
+os.register_at_fork(after_in_child=calls.forget)
 
 
 # The threads.
@@ -122,7 +116,6 @@ class Askers:
 
     def _run(self) -> None:
         threading.current_thread().name = THREAD_NAME
-        this_thread.waits = True
         while True:
             answer, question = self._waiting.get()
             answered(answer, question)

@@ -22,7 +22,7 @@ from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.ranges import well_formed
-from tfio_store.storage.redaction import redacted, secrets_in
+from tfio_store.storage.redaction import redacted_url, secrets_in
 from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry, repeated
 from tfio_store.storage.store import (
@@ -146,7 +146,7 @@ class BucketStore(ABC):
         return f"{self._scheme}://{path}" if self._origin is None else self._origin.url(path)
 
     def url(self, path: str) -> str:
-        return redacted(self.address(path))
+        return redacted_url(self.address(path))
 
     def client_of(self, path: str) -> str:
         """What reads the bucket, and why if that is not what was wanted: see `diagnose`."""

@@ -13,17 +13,17 @@ import re
 import socket
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import joined
 from tfio_store.storage.answers import StatusError, beginning, message_in
 from tfio_store.storage.cloud.azure import AzureStore
-from tfio_store.storage.cloud.blocking import Wanted, asked, inside, rest
+from tfio_store.storage.cloud.blocking import Wanted, asked, calls, rest
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.cloud.gcs import GCSStore
 from tfio_store.storage.cloud.obstore_native import (
@@ -35,7 +35,7 @@ from tfio_store.storage.cloud.obstore_native import (
 )
 from tfio_store.storage.cloud.s3 import S3Store
 from tfio_store.storage.faults import TRANSIENT_CODES, TRANSIENT_STATUS, ShortBodyError
-from tfio_store.storage.ranges import nothing_there, unquoted, whole_range
+from tfio_store.storage.ranges import nothing_there, unquoted, wanted_range
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.retry import log, repeated_blocking
 from tfio_store.storage.store import Version
@@ -124,8 +124,13 @@ UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
 
 UNKNOWN: Any = object()
 
+T = TypeVar("T")
+
 _PIECE = 256 << 10
 """Bytes of an answer that obstore gives at a time, at least."""
+
+_MOST_PLACES = 1024
+"""Paths of which the bucket and key are kept."""
 
 _PROBATION = 8
 """So many answers of a bucket must have the length that they announce before it is trusted to."""
@@ -163,6 +168,8 @@ class ObstoreReads(BucketStore):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self._places: dict[str, tuple[str, str] | None] = {}
+        """Bucket and key of paths that were asked for; None of one that obstore cannot name."""
         self._natives: dict[str, Any] = {}
         """obstore's store of each bucket; None for a bucket that is read through fsspec."""
         self._proven: dict[str, int] = {}
@@ -186,14 +193,39 @@ class ObstoreReads(BucketStore):
     def read(
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
+        reading = self._reading(path, start, stop, Version.of(etag))
+        return super().read(path, start, stop, etag=etag) if reading is None else asked(reading)
+
+    def worked(
+        self, path: str, start: int, stop: int, version: Version, work: Callable[[BytesLike], T]
+    ) -> Future[T] | None:
+        """What ``work`` makes of the bytes, in the very thread that waits for them. None where none
+        does, and they are to be read."""
+        reading = self._reading(path, start, stop, version)
+        return None if reading is None else asked(lambda wanted: work(reading(wanted)))
+
+    def _reading(
+        self, path: str, start: int, stop: int, version: Version
+    ) -> Callable[[Wanted], BytesLike] | None:
+        """What reads by obstore in the calling thread. None where fsspec must."""
         if not self._natives:
             self._connection.opened(self.url(path))  # wrong options fail here, with their own error
-        bucket, key = self._split(path)
-        left = self._natives.get(bucket, UNKNOWN) is None
-        if stop <= start or not key or left or UNPLAIN.search(key) or not is_usable():
-            return super().read(path, start, stop, etag=etag)
-        span, version = (start, stop), Version.of(etag)
-        return asked(partial(self._read_now, path, (bucket, key), span, version))
+        place = self._place(path)
+        if stop <= start or place is None or not is_usable():
+            return None
+        if self._natives.get(place[0], UNKNOWN) is None:
+            return None
+        return partial(self._read_now, path, place, (start, stop), version)
+
+    def _place(self, path: str) -> tuple[str, str] | None:
+        found: tuple[str, str] | None = self._places.get(path, UNKNOWN)
+        if found is UNKNOWN:
+            bucket, key = self._split(path)
+            found = None if not key or UNPLAIN.search(key) else (bucket, key)
+            if len(self._places) == _MOST_PLACES:
+                self._places.clear()
+            self._places[path] = found
+        return found
 
     def _read_now(
         self,
@@ -207,6 +239,7 @@ class ObstoreReads(BucketStore):
         native: Any = None
         start, stop = span
         pieces, at, end, size = list[memoryview](), start, start, stop
+        pace, url = self._pace.here, self.url(path)
 
         def attempt() -> tuple[memoryview, int] | None:
             nonlocal native
@@ -220,19 +253,13 @@ class ObstoreReads(BucketStore):
                 if self.same_interface or place[0] in self._proven:
                     raise
                 words = "obstore finds nothing"
-                raise RefusedError(errno.EIO, words, self.url(path)) from missing
+                raise RefusedError(errno.EIO, words, url) from missing
 
         while at < min(stop, size):
             end = min(at + MOST_BYTES, stop)
             try:
-                found = repeated_blocking(
-                    self._retry,
-                    attempt,
-                    self.url(path),
-                    self._pace.here,
-                    self._secrets,
-                    partial(rest, wanted),
-                )
+                pause = partial(rest, wanted)
+                found = repeated_blocking(self._retry, attempt, url, pace, self._secrets, pause)
             except RefusedError as refusal:
                 data = self._read_by_fsspec(path, start, stop, version)
                 self._distrust(place[0], native, refusal)
@@ -241,7 +268,7 @@ class ObstoreReads(BucketStore):
                 return self._read_by_fsspec(path, start, stop, version)
             if (count := self._proven.get(place[0], 0)) < _PROBATION:
                 self._proven[place[0]] = count + 1
-            self._pace.here.answered = True
+            pace.answered = True
             piece, size = found
             pieces.append(piece)
             at = end
@@ -263,7 +290,7 @@ class ObstoreReads(BucketStore):
 
         options: Any = {"range": span}
         try:
-            with inside():
+            with calls:
                 answer = obstore.get(*place, options=options)
                 data = _body(answer, trusted)
         except RuntimeError:
@@ -273,9 +300,8 @@ class ObstoreReads(BucketStore):
         else:
             meta = answer.meta
             version.hold(self._etag(meta), self.url(path))
-            first, end = answer.range
             size = meta["size"]
-            return whole_range(data, None, f"bytes {first}-{end - 1}/{size}", *span), size
+            return wanted_range(data, answer.range, size, *span), size
         if not is_beyond_end(said):
             raise meaning(kind, said, self.url(path))  # outside the handler, which would chain them
         info = self.info(path)
