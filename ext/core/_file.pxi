@@ -68,13 +68,15 @@ cdef class FileScan:
         if self.made != NULL:
             task_leave(&self.made.task)
 
-    def begin(self, threads):
-        """Hand it to one of at most so many threads of C. False where none can be started."""
+    def begin(self, threads, at_once):
+        """Hand it to one of at most so many threads of C, of which so many keep a core busy. False where
+        none can be started."""
         cdef size_t most = <size_t> to_count(threads, PY_SSIZE_T_MAX, "threads")
+        cdef size_t most_busy = <size_t> to_count(at_once, PY_SSIZE_T_MAX, "at_once")
         cdef bint begun
         with nogil:  # to wake a thread may take this one's core
             pool_serve(most)
-            begun = task_begin(&self.made.task, most)
+            begun = task_begin(&self.made.task, most, most_busy)
         return begun
 
     def begins(self, double patience):

@@ -81,13 +81,14 @@ cdef class Columns:
     def __len__(self):
         return self.records
 
-    def begin(self, threads):
-        """Hand it to one of at most so many threads of C. False where nothing can be done."""
-        cdef size_t most = threads
+    def begin(self, threads, at_once):
+        """Hand it to one of at most so many threads of C, of which so many keep a core busy. False where
+        nothing can be done."""
+        cdef size_t most = threads, most_busy = at_once
         cdef bint begun = False
         if self.found is not None:
             with nogil:  # to wake a thread may take this one's core
-                begun = task_begin(&self.made.task, most)
+                begun = task_begin(&self.made.task, most, most_busy)
         return begun
 
     def begins(self, double patience):

@@ -12,9 +12,11 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t some = PTHREAD_COND_INITIALIZER; /* there are tasks in the queue */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static task *first, *last; /* the queue */
-static size_t queued, threads, idle;
+static task *first, *last;                 /* the queue */
+static size_t queued, threads, idle, busy; /* `busy` are those that neither idle nor block */
+static size_t most = 1, most_busy = 1;
 static unsigned forks;
+static _Thread_local bool works;
 
 static task *take_first(void) {
     task *taken = first;
@@ -45,19 +47,22 @@ static void end(task *ended) {
 
 static void *work(void *nothing) {
     (void)nothing;
+    works = true;
     pthread_mutex_lock(&lock);
     for (;;) {
-        while (first == NULL) {
+        while (first == NULL || busy >= most_busy) {
             idle++;
             pthread_cond_wait(&some, &lock);
             idle--;
         }
         task *now = take_first();
         now->stage = TASK_RUNNING;
+        busy++;
         pthread_cond_signal(&now->changed);
         pthread_mutex_unlock(&lock);
         now->run(now);
         pthread_mutex_lock(&lock);
+        busy--;
         if (now->stage == TASK_LEFT) {
             pthread_mutex_unlock(&lock);
             end(now);
@@ -77,7 +82,7 @@ static void in_parent(void) { pthread_mutex_unlock(&lock); }
 
 static void in_child(void) {
     forks++;
-    threads = idle = 0;
+    threads = idle = busy = 0;
     while (first != NULL) {
         task *own = take_first();
         own->stage = TASK_IDLE;
@@ -149,10 +154,20 @@ void task_make(task *made, void (*run)(task *), void (*end)(task *)) {
     (void)pthread_condattr_destroy(&how);
 }
 
-static bool own_begin(task *begun, size_t most) {
+/* Lets a task in the queue begin, if one may. True where an idle thread is to be woken: more may be
+ * idle than will be, since those that were woken count until they come. */
+static bool begins_one(void) {
+    size_t room = busy < most_busy ? most_busy - busy : 0, wanted = queued < room ? queued : room;
+    if (idle < wanted && threads < most && start_thread()) threads++;
+    return idle > 0 && wanted > 0;
+}
+
+static bool own_begin(task *begun, size_t of, size_t at_once) {
     (void)pthread_once(&once, begin_once); /* here: another module may have made the task */
     pthread_mutex_lock(&lock);
-    if (queued >= idle && threads < most && start_thread()) threads++;
+    if (of > most) most = of;
+    if (at_once > most_busy) most_busy = at_once;
+    if (threads == 0 && start_thread()) threads++;
     bool good = threads > 0;
     if (good) {
         queued++;
@@ -164,10 +179,26 @@ static bool own_begin(task *begun, size_t most) {
             last->next = begun;
         last = begun;
     }
-    bool wakes = good && idle > 0;
+    bool wakes = good && begins_one();
     pthread_mutex_unlock(&lock);
     if (wakes) pthread_cond_signal(&some);
     return good;
+}
+
+void task_blocks(void) {
+    if (!works) return;
+    pthread_mutex_lock(&lock);
+    busy--;
+    bool wakes = begins_one();
+    pthread_mutex_unlock(&lock);
+    if (wakes) pthread_cond_signal(&some);
+}
+
+void task_goes_on(void) {
+    if (!works) return;
+    pthread_mutex_lock(&lock);
+    busy++;
+    pthread_mutex_unlock(&lock);
 }
 
 static bool own_begins(task *begun, unsigned microseconds) {
@@ -215,7 +246,9 @@ static void own_leave(task *left) {
 static const task_functions own = {own_begin, own_begins, own_wait, own_is_done, own_leave};
 static const task_functions *serving = &own;
 
-bool task_begin(task *begun, size_t most) { return serving->begin(begun, most); }
+bool task_begin(task *begun, size_t of, size_t at_once) {
+    return serving->begin(begun, of, at_once);
+}
 
 bool task_begins(task *begun, unsigned microseconds) {
     return serving->begins(begun, microseconds);

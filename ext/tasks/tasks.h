@@ -25,8 +25,14 @@ typedef struct task {
 
 void task_make(task *made, void (*run)(task *), void (*end)(task *));
 
-/* Hands an idle task to one of at most `threads` threads. False where none can be started. */
-bool task_begin(task *begun, size_t threads);
+/* Hands an idle task to one of at most `threads` threads, of which `at_once` keep a core busy. False
+ * where none can be started. */
+bool task_begin(task *begun, size_t threads, size_t at_once);
+
+/* Between these two the calling thread waits for a disk or a network, and another one may have its
+ * core. They do nothing in a thread that is not one of these. */
+void task_blocks(void);
+void task_goes_on(void);
 
 /* Whether a thread works on it, or has done, or does so within `microseconds`. Else it is idle again,
  * for its owner to do. */
@@ -45,7 +51,7 @@ void task_leave(task *left);
 /* Each extension module links these functions, and would have threads of its own. The core lends its
  * own to the others. */
 typedef struct {
-    bool (*begin)(task *, size_t);
+    bool (*begin)(task *, size_t, size_t);
     bool (*begins)(task *, unsigned);
     bool (*wait)(task *, unsigned);
     bool (*is_done)(task *);

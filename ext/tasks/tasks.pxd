@@ -7,7 +7,7 @@ cdef extern from "<stdbool.h>":
 cdef extern from "tasks/tasks.h" nogil:
     ctypedef struct task:
         void (*run)(task *) noexcept nogil
-    c_bool task_begin(task *begun, size_t threads)
+    c_bool task_begin(task *begun, size_t threads, size_t at_once)
     c_bool task_begins(task *begun, unsigned microseconds)
     c_bool task_wait(task *begun, unsigned microseconds)
     c_bool task_is_done(task *begun)

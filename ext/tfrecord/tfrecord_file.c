@@ -17,6 +17,7 @@
 
 #include "crc32c/crc32c.h"
 #include "tasks/clock.h"
+#include "tasks/tasks.h"
 
 #ifdef __APPLE__
 #define st_mtim st_mtimespec
@@ -216,8 +217,10 @@ static int read_piece(const tfrecord_span *span, int flags, uint8_t *data, size_
         return 0;
     }
     if (span->cached) return EAGAIN;
+    task_blocks();
     read_ahead(span->descriptor, span->offset + *done);
     int error = read_window(span->descriptor, data + *done, piece, span->offset + *done, &got);
+    task_goes_on();
     *done += got;
     return error == 0 && got < piece ? ENODATA : error;
 }

@@ -13,6 +13,8 @@
 #define OWNERS 6
 #define TURNS 3000
 #define AT_ONCE 8
+#define THREADS 4
+#define BUSY 2
 
 typedef struct {
     task task;
@@ -23,7 +25,12 @@ static atomic_long made, ended, ran;
 
 static void run(task *begun) {
     ((counted *)begun)->runs++;
-    atomic_fetch_add(&ran, 1);
+    long number = atomic_fetch_add(&ran, 1);
+    if (number % 7 == 0) {
+        task_blocks();
+        if (number % 700 == 0) usleep(1000);
+        task_goes_on();
+    }
 }
 
 static void end(task *left) {
@@ -31,14 +38,16 @@ static void end(task *left) {
     free(left);
 }
 
-static counted *begin(void) {
+static counted *begin_with(void (*what)(task *)) {
     counted *begun = calloc(1, sizeof(*begun));
     if (begun == NULL) abort();
-    task_make(&begun->task, run, end);
+    task_make(&begun->task, what, end);
     atomic_fetch_add(&made, 1);
-    if (!task_begin(&begun->task, 4)) abort();
+    if (!task_begin(&begun->task, THREADS, BUSY)) abort();
     return begun;
 }
+
+static counted *begin(void) { return begin_with(run); }
 
 static void finish(counted *begun, unsigned how) {
     if (how % 5 == 0) {
@@ -84,10 +93,47 @@ static void fork_in_the_middle(void) {
     for (int i = 0; i < AT_ONCE; i++) finish(begun[i], 1);
 }
 
+static atomic_int inside, most_inside;
+
+static void run_for_long(task *begun) {
+    int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
+    while (now > most && !atomic_compare_exchange_weak(&most_inside, &most, now)) continue;
+    usleep(1000);
+    atomic_fetch_sub(&inside, 1);
+    run(begun);
+}
+
+/* Ends when as many wait as there are threads. */
+static void run_when_all_wait(task *begun) {
+    task_blocks();
+    atomic_fetch_add(&inside, 1);
+    while (atomic_load(&inside) < THREADS) usleep(100);
+    task_goes_on();
+    run(begun);
+}
+
+static void finish_all(counted **begun, int count) {
+    for (int i = 0; i < count; i++) {
+        while (!task_wait(&begun[i]->task, 1000)) continue;
+        task_leave(&begun[i]->task);
+    }
+}
+
+/* No more are busy than may be, and those that wait count for none. */
+static void count_those_that_are_busy(void) {
+    counted *begun[10 * THREADS];
+    for (int i = 0; i < 10 * THREADS; i++) begun[i] = begin_with(run_for_long);
+    finish_all(begun, 10 * THREADS);
+    if (atomic_load(&most_inside) != BUSY) abort();
+    for (int i = 0; i < THREADS; i++) begun[i] = begin_with(run_when_all_wait);
+    finish_all(begun, THREADS);
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     pthread_t owners[OWNERS];
     for (int turn = 0; argc > 1 && turn < 20; turn++) fork_in_the_middle();
+    count_those_that_are_busy();
     for (uintptr_t i = 0; i < OWNERS; i++)
         if (pthread_create(&owners[i], NULL, own, (void *)(i + 1)) != 0) abort();
     for (int i = 0; i < OWNERS; i++) pthread_join(owners[i], NULL);

@@ -43,7 +43,7 @@ def check(found: Any) -> None:
 def test_many_are_begun_at_once() -> None:
     parts = batches()
     begun = [FORMS.columns(parts) for _ in range(40)]
-    assert all(each.begin(4) for each in begun)
+    assert all(each.begin(4, 2) for each in begun)
     for number, each in enumerate(begun):
         each.begins(0.01 * (number % 2))
         check(each.result())
@@ -56,7 +56,7 @@ def test_by_eight_threads() -> None:
     def work(_: int) -> None:
         for _ in range(20):
             numbers = FORMS.columns(parts)
-            numbers.begin(4)
+            numbers.begin(4, 2)
             check(numbers.result())
 
     in_threads(work)
@@ -71,7 +71,7 @@ def test_an_unusual_record_is_left_to_who_tells_of_it(at: int, record: bytes) ->
     records = [one for part in batches() for one in part]
     records[at] = record
     numbers = FORMS.columns([tfs.RecordBatch.from_records(records)])
-    numbers.begin(2)
+    numbers.begin(2, 2)
     assert numbers.result() is None
 
 
@@ -84,7 +84,7 @@ def test_what_is_dropped_lets_go_of_its_records() -> None:
         for array, part in zip(arrays, parts, strict=True)
     ]
     for _ in range(100):
-        FORMS.columns(held).begin(4)
+        FORMS.columns(held).begin(4, 2)
     del held, arrays
     for _ in range(1000):
         check(FORMS.columns(parts).result())  # which ends what was dropped
@@ -103,7 +103,7 @@ records = [tfs.encode_example({"a": i, "b": float(i)}) for i in range(50_000)]
 parts = [tfs.RecordBatch.from_records(records)]
 begun = [NumberForms(schema).columns(parts) for _ in range(30)]
 for each in begun:
-    each.begin(4)
+    each.begin(4, 2)
 if sys.argv[1] == "fork":
     child = os.fork()
     found = [each.result() for each in begun]

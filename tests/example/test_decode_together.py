@@ -80,7 +80,7 @@ def together_of(batches: list[tfs.RecordBatch], schema: tfs.Schema) -> dict[str,
         return None
     numbers = forms.columns(batches)
     here = forms.columns(batches).result()
-    if numbers.begin(3):
+    if numbers.begin(3, 2):
         numbers.begins(0.01)
     found = numbers.result()
     assert (found is None) == (here is None)

@@ -228,7 +228,7 @@ def test_so_many_threads_work_at_a_time(
         def __init__(self, *args: Any, **options: Any) -> None:
             self._scan = FileScan(*args, **options)
 
-        def begin(self, threads: int) -> bool:
+        def begin(self, threads: int, at_once: int) -> bool:
             return False
 
         def result(self) -> Any:

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> str:
 
 def begun(path: str) -> Any:
     asked = core.FileScan(path, 0, NBYTES)
-    assert asked.begin(4)
+    assert asked.begin(4, 2)
     return asked
 
 
@@ -52,7 +52,7 @@ def test_it_is_done_while_nobody_waits(path):
 
 def test_a_file_that_ends_before(path):
     asked = core.FileScan(path, 0, NBYTES + 1)
-    asked.begin(4)
+    asked.begin(4, 2)
     assert asked.begins(10.0)
     assert asked.result() is None
 
@@ -85,13 +85,13 @@ path, nbytes = sys.argv[1], int(sys.argv[2])
 for turn in range(30):
     asked = [FileScan(path, 0, nbytes) for _ in range(20)]
     for each in asked:
-        each.begin(4)
+        each.begin(4, 2)
     child = os.fork()
     if not child:
         # what threads of the parent work on at this moment does not come; all else does
         found = [each.result() for each in asked]
         more = FileScan(path, 0, nbytes)
-        more.begin(4)
+        more.begin(4, 2)
         assert more.result() is not None
         assert sum(each is not None for each in found) >= 16
         os._exit(0)
@@ -117,7 +117,7 @@ threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     while True:
         asked = FileScan({str(tmp_path / "x")!r}, 0, 64 << 20)
-        asked.begin(2)
+        asked.begin(2, 2)
         asked.result()
 except KeyboardInterrupt:
     print("ended")

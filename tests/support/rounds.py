@@ -100,7 +100,7 @@ class _NoScan:
     def __init__(self, *_: Any, **__: Any) -> None:
         """Nothing is at hand."""
 
-    def begin(self, threads: int) -> bool:
+    def begin(self, threads: int, at_once: int) -> bool:
         return False
 
     def result(self) -> None:

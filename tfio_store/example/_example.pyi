@@ -167,9 +167,9 @@ class Columns:
     def keys(self) -> list[bytes]: ...
     def __len__(self) -> int:
         """The number of records."""
-    def begin(self, threads: int) -> bool:
-        """Hand it to one of at most ``threads`` threads of C, which all readers share. False where
-        nothing can be done."""
+    def begin(self, threads: int, at_once: int) -> bool:
+        """Hand it to one of at most ``threads`` threads of C, which all readers share, and of which
+        ``at_once`` keep a core busy. False where nothing can be done."""
     def begins(self, patience: float) -> bool:
         """Whether a thread works on it or has done, or does so within ``patience`` seconds. Else
         no thread will: it is left to `result`."""

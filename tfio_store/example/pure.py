@@ -300,7 +300,7 @@ class Columns:
     def __init__(self, *asked: object) -> None:
         del asked
 
-    def begin(self, threads: int) -> bool:
+    def begin(self, threads: int, at_once: int) -> bool:
         return False
 
     def begins(self, patience: float) -> bool:

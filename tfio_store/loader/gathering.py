@@ -112,7 +112,7 @@ class _Load:
         if self._apart:
             return
         numbers = self._content.numbers(self._parts)
-        if numbers is not None and numbers.begin(num_workers(self._threads)):
+        if numbers is not None and numbers.begin(num_workers(self._threads), cores()):
             self._decoding = os.getpid(), numbers
         else:
             future = workers(self._threads).submit(self._made_ahead, threads)

@@ -168,9 +168,10 @@ class FileScan:
         max_record_bytes: int = ...,
         summed: int = 0,
     ) -> Self: ...
-    def begin(self, threads: int) -> bool:
-        """Hand it to one of at most ``threads`` threads of C, which all readers share. They start
-        as they are needed, and stay. False where none can be started."""
+    def begin(self, threads: int, at_once: int) -> bool:
+        """Hand it to one of at most ``threads`` threads of C, which all readers share: ``at_once``
+        of them keep a core busy, and the others wait for disks. They start as they are needed, and
+        stay. False where none can be started."""
 
     def begins(self, patience: float) -> bool:
         """Whether a thread works on it or has done, or does so within ``patience`` seconds. Else

@@ -141,7 +141,7 @@ class FileScan:
         del cached  # this core is slow enough to wait for a disk
         self._asked = partial(_scan_file, path, start, stop, **options)
 
-    def begin(self, threads: int) -> bool:
+    def begin(self, threads: int, at_once: int) -> bool:
         return False
 
     def begins(self, patience: float) -> bool:

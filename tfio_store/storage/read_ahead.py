@@ -386,7 +386,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         work = partial(here.work, here, read, False)
         if self._waiting:
             task = None if here.task is None else here.task(here)
-            if task is not None and task.begin(num_workers(self._threads)):
+            if task is not None and task.begin(num_workers(self._threads), cores()):
                 return _Begun(fetch, here.path, task, work=partial(work, task))
             return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
         return _Begun(fetch, here.path, None, work=partial(_by_caller, here, read, self._threads))
@@ -397,8 +397,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         if isinstance(store, LocalStore):
             most = cores()
             threads = self._threads or most
-            # one more for each waits its turn, unless fewer are to work than there are
-            at_once = threads if threads < most else 2 * threads
+            # one more for each core waits its turn, unless fewer are to work than there are
+            at_once = threads if threads < most else threads + most
             limits = at_once, at_once
         if window is None or window.limits != limits:
             window = self._window = RequestWindow(*limits, self._first)
