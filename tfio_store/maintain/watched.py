@@ -10,6 +10,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import crc32c, crc32c_combine
 from tfio_store.storage import Storage, Store, Version
+from tfio_store.storage.threads import cancelled_with
 
 _Ranges = dict[int, tuple[int, int]]
 """Of each start, the end and the CRC32C."""
@@ -56,7 +57,7 @@ class WatchedStore:
     ) -> Future[BytesLike]:
         answer: Future[BytesLike] = Future()
         reading = self._store.read(path, start, stop, etag=etag)
-        answer.add_done_callback(lambda answer: answer.cancelled() and reading.cancel())
+        cancelled_with(answer, reading)
 
         def note(reading: Future[BytesLike]) -> None:
             if not answer.set_running_or_notify_cancel():

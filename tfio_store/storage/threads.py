@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import ref
 
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
@@ -21,6 +22,7 @@ __all__ = [
     "PerProcess",
     "Threads",
     "begun",
+    "cancelled_with",
     "collection_in",
     "collects_here",
     "mapped",
@@ -261,6 +263,19 @@ def pool(work: str = "io", workers: int = WORKERS) -> Threads:
     if work not in pools:
         pools.setdefault(work, Threads(workers, thread_name_prefix=f"tfio_store-{work}"))
     return pools[work]
+
+
+def cancelled_with(answer: Future[Any], request: Future[Any]) -> None:
+    """Cancel the ``request`` when ``answer``, which is made of it, is cancelled. A future keeps its
+    callbacks. If each of the two held the other, what was read would wait for the collector."""
+    held = ref(request)
+
+    def cancel(answer: Future[Any]) -> None:
+        request = held()
+        if answer.cancelled() and request is not None:
+            request.cancel()
+
+    answer.add_done_callback(cancel)
 
 
 def then(executor: Threads, first: Future[Any], work: Callable[[], T]) -> Future[T]:

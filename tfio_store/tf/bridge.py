@@ -239,7 +239,7 @@ class Latch:
         self._lock = allocate_lock()
         self._lock.acquire()
 
-    def open(self) -> None:
+    def open(self, _: object = None) -> None:
         self._lock.release()
 
     @property
@@ -297,10 +297,9 @@ class Fetch(Generic[T]):
     def __init__(self, future: Future[T]) -> None:
         self._future = future
         self._latch = Latch()
-        future.add_done_callback(self._open)
-
-    def _open(self, _: object) -> None:
-        self._latch.open()
+        # a future keeps its callbacks: if one held this, all that was fetched would wait for the
+        # garbage collector
+        future.add_done_callback(self._latch.open)
 
     def wait(self) -> bool:
         """Wait a moment. False: it has not come."""

@@ -15,7 +15,7 @@ from tfio_store.storage import threads
 from tfio_store.storage.cache import LocalCache
 from tfio_store.storage.cache.folder import DIGEST_BYTES, CacheFolder, Found, folder_of
 from tfio_store.storage.store import DISTANT, Store, Version
-from tfio_store.storage.threads import PerProcess
+from tfio_store.storage.threads import PerProcess, cancelled_with
 
 __all__ = ["cached"]
 
@@ -114,7 +114,7 @@ class Wanted:
 
     def _fetch(self, span: tuple[int, int], then: Callable[[BytesLike], None]) -> None:
         fetched = self._store.read(self._path, *span, etag=self._version)
-        self.answer.add_done_callback(lambda answer: answer.cancelled() and fetched.cancel())
+        cancelled_with(self.answer, fetched)
         # not on the thread that brings the bytes: it brings others' too
         fetched.add_done_callback(
             lambda fetched: after(self.answer, lambda: then(fetched.result()))
