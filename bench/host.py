@@ -13,10 +13,6 @@ tensors. pictures: JPEGs of 500 x 375 to 224 x 224; the limit is the decoder alo
 scale and without resizing. loop: small steps in Python while they are fed: the share of their own
 speed that they keep, without the waiting. gpu: ResNet-50, fed with JPEGs; the limit is one batch
 again and again.
-
-"under the GIL" is the processor time of a reader when the call that reads and scans a span is taken
-out: its results are kept from a first pass, and a second one is handed them. So many seconds for a
-GiB allow no more than their inverse in GiB/s, on however many cores.
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
-from unittest.mock import patch
 
 FOLDER = Path(__file__).resolve().parent
 if sys.path[0] == str(FOLDER):  # run as a script: PYTHONPATH says whose tfio_store it measures
@@ -442,29 +437,6 @@ UNITS = {
 }
 
 
-def under_the_gil(source: str) -> float:
-    """Seconds of a reader but for those of the calls that read and scan."""
-    from tfio_store.read import spans
-    from tfio_store.records.framing import FileScan
-
-    kept: dict[tuple[Any, ...], Any] = {}
-
-    class Kept:
-        def __init__(self, path: str, start: int, stop: int, **options: Any) -> None:
-            self._asked, self._options = (path, start, stop), options
-
-        def result(self) -> Any:
-            if self._asked not in kept:
-                kept[self._asked] = FileScan(*self._asked, **self._options).result()
-            return kept[self._asked]
-
-    with patch.object(spans, "FileScan", Kept):
-        drain(source, threads=1)
-        begin = time.process_time()
-        drain(source, threads=1)
-        return time.process_time() - begin
-
-
 # --- data, turns, tables -----------------------------------------------------------------------
 
 
@@ -472,7 +444,7 @@ def kind(name: str) -> str:
     return name.replace(" ", "")
 
 
-def write(folder: str, mib: int) -> None:
+def write(folder: str, mib: int, *, pictures: bool = True) -> None:
     """The data of all parts: raw shards."""
     import tfio_store as tfs
     from bench.data import photo, scalars
@@ -487,6 +459,8 @@ def write(folder: str, mib: int) -> None:
     rows = scalars((mib << 20) // ROW)
     put("scalars", tfs.encode_examples(rows), schema={k: str(v.dtype) for k, v in rows.items()})
     with contextlib.suppress(ImportError):
+        if not pictures:
+            return
         photos = [photo(seed) for seed in range(PICTURES)]
         number = 24 * mib
         made = {"image": [photos[i % PICTURES] for i in range(number)], "label": range(number)}
@@ -563,17 +537,6 @@ def main() -> None:
                 print(
                     table(f"{part}: {UNITS[part]}", ["cores", *map(str, numbers)], rows), flush=True
                 )
-        if "local" in given.only:
-            held = [
-                [name, f"{statistics.median(gil(folder, name) for _ in range(given.rounds)):.3f}"]
-                for name in SIZES
-            ]
-            print(table("Seconds under the GIL for a GiB", ["raw records", "s"], held))
-
-
-def gil(folder: str, name: str) -> float:
-    nbytes = sum(path.stat().st_size for path in Path(folder, "bench").glob(f"{kind(name)}-*"))
-    return under_the_gil(f"{folder}/bench/{kind(name)}") * GIB / nbytes
 
 
 def _cell(values: list[float] | None) -> str:
