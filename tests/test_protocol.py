@@ -135,6 +135,10 @@ ORDERS = {
         "job, a copy to commit, overwrite; new",
         "a*16 b*14 c*9 a*4",
     ),
+    "a reader of a hidden name behind a publication and the overwrite of what was published": (
+        "tasks, appending plain tasks, reader; new",
+        "b*16 r*3 b*16 a*37 r*6",
+    ),
     "a plain index that is the next writer's by the time clean deletes it": (
         "create, create, clean(0); new",
         "b*12 x*14 b*12 a*15 x",

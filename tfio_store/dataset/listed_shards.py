@@ -21,7 +21,7 @@ from tfio_store.dataset.shards import Shard, Shards
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import Store, Version
-from tfio_store.storage.aside import aside
+from tfio_store.storage.aside import aside, facts_of
 
 
 class Home(NamedTuple):
@@ -56,7 +56,7 @@ class ShardVersion(Version):
         parent, slash, name = path.rpartition("/")
         kept = parent + slash + aside(name, self.home.nbytes, self.home.crc32c)
         if store.look(kept) is None:
-            named = self._named(Folder(store, parent))
+            named = self._named(Folder(store, parent), name)
             if named == name:
                 raise missing
             if named is None:
@@ -64,14 +64,20 @@ class ShardVersion(Version):
             kept = parent + slash + named
         self.now = kept, Version()
 
-    def _named(self, folder: Folder) -> str | None:
-        """The shard's name in the manifest, as it is by now. None if it has another shard."""
+    def _named(self, folder: Folder, had: str) -> str | None:
+        """The name of the shard that ``had`` this one, as the manifest has it by now: that of a
+        shard, or of what was set aside after it was published. None if there is none."""
         assert self.home is not None
         for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
             found = folder.manifest(name, index=False, damaged=True)
-            if found is None or not found.holds(self.home.generation or ""):
+            if found is None or found.manifest is None:
                 continue
-            assert found.manifest is not None
+            for one in (one.name for entry in found.manifest.replaced for one in entry.objects):
+                same = one != had and facts_of(one) == self.home[:2]
+                if same and folder.store.look(folder.join(one)) is not None:
+                    return one
+            if not found.holds(self.home.generation or ""):
+                continue
             shards = listing_of(found.manifest)
             if self.home.number < len(shards):
                 shard = shards.listed(self.home.number).shard
