@@ -71,10 +71,23 @@ static slot find_slot(size_t size) {
     return (slot){NULL, 0};
 }
 
+/* Whether so much is more than may be kept beside what is in use. */
+static bool too_much(size_t wanted) {
+    long long in_use = lent > 0 ? lent : 0;
+    return wanted > POOL_LEAST && wanted + (size_t)in_use > limit;
+}
+
+static void drop_oldest(void) {
+    slot oldest = remove_slot(0);
+    drop(oldest.memory, oldest.capacity);
+}
+
 static void *own_take(size_t size, size_t *capacity) {
     slot taken = {NULL, 0};
-    if (size >= SMALLEST && size <= LARGEST && try_lock()) {
-        taken = find_slot(size);
+    if (size >= SMALLEST && try_lock()) {
+        if (size <= LARGEST) taken = find_slot(size);
+        /* what is kept in other sizes must not come on top of what is used */
+        while (taken.memory == NULL && kept > POOL_LEAST && too_much(kept + size)) drop_oldest();
         unlock();
     }
     if (taken.memory == NULL) {
@@ -86,22 +99,13 @@ static void *own_take(size_t size, size_t *capacity) {
     return taken.memory;
 }
 
-/* Whether so much is more than may be kept beside what is in use. */
-static bool too_much(size_t wanted) {
-    long long in_use = lent > 0 ? lent : 0;
-    return wanted > POOL_LEAST && wanted + (size_t)in_use > limit;
-}
-
 static void own_give(void *memory, size_t capacity) {
     if (memory != NULL && capacity >= SMALLEST) lent -= (long long)capacity;
     if (memory == NULL || capacity < SMALLEST || capacity > LARGEST || !try_lock()) {
         drop(memory, capacity);
         return;
     }
-    while (used == SLOTS || too_much(kept + capacity)) {
-        slot oldest = remove_slot(0);
-        drop(oldest.memory, oldest.capacity);
-    }
+    while (used == SLOTS || too_much(kept + capacity)) drop_oldest();
     slots[used++] = (slot){memory, capacity};
     kept += capacity;
     unlock();
