@@ -222,7 +222,7 @@ class ObstoreReads(BucketStore):
         if found is UNKNOWN:
             bucket, key = self._split(path)
             found = None if not key or UNPLAIN.search(key) else (bucket, key)
-            if len(self._places) == _MOST_PLACES:
+            if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
             self._places[path] = found
         return found
