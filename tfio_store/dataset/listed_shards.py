@@ -72,10 +72,10 @@ class ShardVersion(Version):
             found = folder.manifest(name, index=False, damaged=True)
             if found is None or found.manifest is None:
                 continue
-            for one in (one.name for entry in found.manifest.replaced for one in entry.objects):
-                same = one != had and facts_of(one) == self.home[:2]
-                if same and folder.store.look(folder.join(one)) is not None:
-                    return one
+            own = had.lstrip("_").startswith(name[1 : -len(MANIFEST_SUFFIX)])
+            kept = self._kept(folder, found.manifest, had) if own else None
+            if kept is not None:
+                return kept
             if not found.holds(self.home.generation or ""):
                 continue
             shards = listing_of(found.manifest)
@@ -83,6 +83,15 @@ class ShardVersion(Version):
                 shard = shards.listed(self.home.number).shard
                 if (shard.nbytes, shard.crc32c) == self.home[:2]:
                     return shard.name
+        return None
+
+    def _kept(self, folder: Folder, manifest: DatasetManifest, had: str) -> str | None:
+        """The other name under which the shard's bytes were set aside, if they are still there."""
+        assert self.home is not None
+        for one in (one for entry in manifest.replaced for one in entry.objects):
+            same = one.name != had and facts_of(one.name) == self.home[:2]
+            if same and folder.store.look(folder.join(one.name)) is not None:
+                return one.name
         return None
 
 
