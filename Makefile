@@ -223,7 +223,7 @@ walks: $(VENV)/.dev
 # A commit to compare with; empty for the last release.
 BASE ?=
 BENCHES := core s3
-BENCHES_ENGINES := dropin torch grain packing gil
+BENCHES_ENGINES := dropin torch grain packing
 
 bench: $(addprefix bench-,$(or $(ONLY),$(BENCHES) $(BENCHES_ENGINES) engines tfdata-s3 host)) ## every table of docs/benchmarks.md, beside peers; ONLY=torch
 

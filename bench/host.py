@@ -12,7 +12,9 @@ scalars a row; the limit is the same rows already in memory. torch: these rows i
 tensors. pictures: JPEGs of 500 x 375 to 224 x 224; the limit is the decoder alone, at the same
 scale and without resizing. loop: small steps in Python while they are fed: the share of their own
 speed that they keep, without the waiting. gpu: ResNet-50, fed with JPEGs; the limit is one batch
-again and again.
+again and again. gil: how long a reader holds Python's lock to read a GiB, as py-spy sees it; on
+however many cores, no process reads more than the inverse. A thread that is stopped for another one
+while it holds the lock counts too.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -85,20 +89,17 @@ def rate(amount: float, call: Callable[[], object], *, warm: bool = True) -> flo
     return amount / (time.perf_counter() - begin)
 
 
-def drain(source: str, **options: Any) -> None:
+def drain(source: str, share: tuple[int, int] | None = None, **options: Any) -> None:
     import tfio_store as tfs
 
-    with tfs.RecordReader(source, **options) as reader:
-        for _ in reader.batches():
-            pass
+    reader = tfs.RecordReader(source, **options)
+    with reader if share is None else reader.shard(*share) as reader:
+        deque(reader.batches(), 0)
 
 
 def in_threads(works: Sequence[Callable[[], object]]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(works)) as pool:
+        list(pool.map(lambda work: work(), works))
 
 
 # --- the parts ---------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def local(run: Run) -> Rates:
         url, _ = run.place(kind(name))
         found[f"{name}, pread"] = rate(gb, partial(preads, run.files(kind(name)), run.cores))
         found[f"{name}, RecordReader"] = rate(gb, partial(drain, url))
-        shares = [partial(drain_share, url, i, run.cores) for i in range(run.cores)]
+        shares = [partial(drain, url, (i, run.cores)) for i in range(run.cores)]
         found[f"{name}, readers"] = rate(gb, partial(in_threads, shares))
         found |= tensorflow_records(name, run.files(kind(name)), gb)
     return found
@@ -125,24 +126,13 @@ def preads(files: list[Path], count: int) -> None:
 
     def work() -> None:
         buffer = bytearray(PIECE)
-        while True:
-            try:
+        with contextlib.suppress(IndexError):  # none is left
+            while True:
                 path, at = pieces.pop()
-            except IndexError:
-                return
-            descriptor = os.open(path, os.O_RDONLY)
-            os.preadv(descriptor, [buffer], at)
-            os.close(descriptor)
+                with path.open("rb", buffering=0) as file:
+                    os.preadv(file.fileno(), [buffer], at)
 
     in_threads([work] * count)
-
-
-def drain_share(source: str, index: int, count: int) -> None:
-    import tfio_store as tfs
-
-    with tfs.RecordReader(source).shard(index, count) as reader:
-        for _ in reader.batches():
-            pass
 
 
 def tensorflow_records(name: str, files: list[Path], gb: float) -> Rates:
@@ -200,11 +190,12 @@ def obstore_ranges(run: Run, name: str) -> None:
         for path in run.files(name)
         for start in range(0, path.stat().st_size, 2 * PIECE)
     ]
+
+    def read(name: str, start: int, stop: int) -> int:
+        return len(obstore.get_range(store, name, start=start, end=stop))
+
     with ThreadPoolExecutor(max(8, run.cores)) as pool:
-        for _ in pool.map(
-            lambda each: obstore.get_range(store, each[0], start=each[1], end=each[2]), ranges
-        ):
-            pass
+        list(pool.map(read, *zip(*ranges, strict=True)))
 
 
 def columns(run: Run) -> Rates:
@@ -242,18 +233,14 @@ def batches(place: Place, size: int, workers: int = 0) -> int:
 
     from tfio_store.torch import TFRecordIterable
 
-    count = 0
     dataset = TFRecordIterable(place[0], **place[1], batch_size=size)
-    for _ in DataLoader(dataset, batch_size=None, num_workers=workers):
-        count += 1
-    return count
+    return sum(1 for _ in DataLoader(dataset, batch_size=None, num_workers=workers))
 
 
 def tables(place: Place) -> None:
     import tfio_store as tfs
 
-    for _ in tfs.iter_tables(place[0], **place[1]):
-        pass
+    deque(tfs.iter_tables(place[0], **place[1]), 0)
 
 
 def tensors(place: Place) -> None:
@@ -410,6 +397,54 @@ def gpu(run: Run) -> Rates:
     return found
 
 
+RATE, SECONDS = 400, 6
+
+
+def gil(run: Run) -> Rates:
+    """Seconds for a GiB."""
+    spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    kinds = [*map(kind, SIZES), "scalars"] if spy else []
+    ways = itertools.product(kinds, (False, True))
+    return {
+        f"{name}, {'bucket' if far else 'local'}": held(spy, run, name, far) for name, far in ways
+    }
+
+
+def held(spy: str | None, run: Run, name: str, far: bool) -> float:
+    again = f"again(Run({run.folder!r}, {run.endpoint!r}, 0), {name!r}, {far})"
+    command = [sys.executable, "-c", f"from bench.host import *; {again}"]
+    with (
+        tempfile.NamedTemporaryFile() as samples,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader,
+    ):
+        assert spy is not None
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        looks = ["--gil", "--nonblocking", "--rate", str(RATE), "--duration", str(SECONDS)]
+        out = ["--format", "raw", "--output", samples.name, "--pid", str(reader.pid)]
+        subprocess.run([spy, "record", *looks, *out], check=True, capture_output=True)
+        gib = float(reader.stdout.read())
+        seen = Path(samples.name).read_text(encoding="utf-8").splitlines()
+    return sum(int(line.rpartition(" ")[2]) for line in seen) / RATE / SECONDS / gib
+
+
+def again(run: Run, name: str, far: bool) -> None:
+    """Read for a while, the scalars as tensors in batches, and say how many GiB a second."""
+    from tfio_store.torch import TFRecordIterable
+
+    url, options = run.place(name, far)
+    tensors = partial(TFRecordIterable, url, batch_size=BATCH, **options)
+    read = partial(drain, url, **options) if name != "scalars" else lambda: deque(tensors(), 0)
+    read()
+    print("begins", flush=True)
+    begun, times = time.monotonic(), 0
+    while time.monotonic() < begun + SECONDS + 2:
+        read()
+        times += 1
+    print(times * run.nbytes(name) / GIB / (time.monotonic() - begun), flush=True)
+    os._exit(0)
+
+
 PARTS: dict[str, Callable[[Run], Rates]] = {
     "local": local,
     "bucket": bucket,
@@ -418,6 +453,7 @@ PARTS: dict[str, Callable[[Run], Rates]] = {
     "pictures": pictures,
     "loop": loop,
     "gpu": gpu,
+    "gil": gil,
 }
 NEEDS = {
     "torch": "torch",
@@ -425,6 +461,7 @@ NEEDS = {
     "pictures": "simplejpeg",
     "loop": "torch",
     "gpu": "torchvision",
+    "gil": "torch",
 }
 UNITS = {
     "local": "GB/s of records",
@@ -434,6 +471,7 @@ UNITS = {
     "pictures": "thousands of images/s",
     "loop": "share of its speed",
     "gpu": "images/s",
+    "gil": "s under Python's lock for a GiB",
 }
 
 
@@ -444,7 +482,7 @@ def kind(name: str) -> str:
     return name.replace(" ", "")
 
 
-def write(folder: str, mib: int, *, pictures: bool = True) -> None:
+def write(folder: str, mib: int) -> None:
     """The data of all parts: raw shards."""
     import tfio_store as tfs
     from bench.data import photo, scalars
@@ -459,8 +497,6 @@ def write(folder: str, mib: int, *, pictures: bool = True) -> None:
     rows = scalars((mib << 20) // ROW)
     put("scalars", tfs.encode_examples(rows), schema={k: str(v.dtype) for k, v in rows.items()})
     with contextlib.suppress(ImportError):
-        if not pictures:
-            return
         photos = [photo(seed) for seed in range(PICTURES)]
         number = 24 * mib
         made = {"image": [photos[i % PICTURES] for i in range(number)], "label": range(number)}
@@ -496,7 +532,8 @@ def doublings(most: int) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", nargs="?", default="", help="a commit, or another built checkout")
-    parser.add_argument("--only", default=",".join(PARTS), help="some of these, by commas")
+    usual = ",".join(part for part in PARTS if part != "gil")
+    parser.add_argument("--only", default=usual, help="some of these, or gil, by commas")
     parser.add_argument("--cores", help="numbers of cores, by commas. Default: 1, 2, 4 … all")
     parser.add_argument("--mib", type=int, default=512, help="data of each kind")
     parser.add_argument("--rounds", type=int, default=3)
@@ -524,7 +561,7 @@ def main() -> None:
                     continue
                 found: dict[str, dict[int, list[float]]] = {}
                 for _ in range(given.rounds):
-                    for cores in numbers if part != "gpu" else [max(numbers)]:
+                    for cores in numbers if part not in ("gpu", "gil") else [max(numbers)]:
                         for name, root in roots.items():
                             rates = child(root, part, folder, endpoint, str(cores))
                             for row, value in rates.items():
