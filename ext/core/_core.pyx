@@ -20,7 +20,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
-from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_serve, pool_take
+from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_serve as _pool_serve, pool_take
 from tasks cimport (
     TASKS_CAPSULE, task, task_begin, task_begins, task_is_done, task_leave, task_wait, tasks_lend)
 from tfrecord cimport (

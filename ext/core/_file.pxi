@@ -75,7 +75,6 @@ cdef class FileScan:
         cdef size_t most_busy = <size_t> to_count(at_once, PY_SSIZE_T_MAX, "at_once")
         cdef bint begun
         with nogil:  # to wake a thread may take this one's core
-            pool_serve(most)
             begun = task_begin(&self.made.task, most, most_busy)
         return begun
 

@@ -9,6 +9,13 @@ def pool_kept():
     return _pool_kept()
 
 
+def pool_serve(threads, budget):
+    """So many threads work for a reader with a budget of so many bytes: of what they let go of, as much
+    is kept for reuse."""
+    _pool_serve(<size_t> to_count(threads, PY_SSIZE_T_MAX, "threads"),
+                <size_t> to_count(budget, PY_SSIZE_T_MAX, "budget"))
+
+
 cdef enum:
     FEWEST_WITH_HEADROOM = 64 << 10
 

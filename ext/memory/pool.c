@@ -111,9 +111,10 @@ static void own_give(void *memory, size_t capacity) {
     unlock();
 }
 
-void pool_serve(size_t threads) {
+void pool_serve(size_t threads, size_t budget) {
     const size_t most = POOL_LIMIT_MOST / POOL_LIMIT_EACH;
     size_t wanted = POOL_LIMIT_EACH * (threads < most ? threads : most);
+    if (budget < wanted && wanted > budget + POOL_LEAST) wanted = budget + POOL_LEAST;
     if (wanted > limit) limit = wanted;
 }
 

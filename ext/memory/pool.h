@@ -6,16 +6,16 @@
 #include <stddef.h>
 
 /* Unused memory is kept as long as the process has no more than this of it and of used memory
- * together; and where many threads work, so much for each, a long span of a file and its index: all of
- * them may let go of what they read at once, and want as much in the next moment. While more is in use,
- * so much is kept at least. */
+ * together; and where many threads work for a reader, so much for each, a long span of a file and its
+ * index, within its budget: all of them may let go of what they read at once, and want as much in the
+ * next moment. While more is in use, so much is kept at least. */
 #define POOL_LEAST ((size_t)32 << 20)
 #define POOL_LIMIT ((size_t)64 << 20)
 #define POOL_LIMIT_EACH ((size_t)18 << 20)
 #define POOL_LIMIT_MOST ((size_t)288 << 20)
 
-/* So many threads work from now on, if it was not more before. */
-void pool_serve(size_t threads);
+/* So many threads work for a reader with a budget of so many bytes. The most of all readers counts. */
+void pool_serve(size_t threads, size_t budget);
 
 /* Takes at least `size` bytes of any content; *capacity is how many. NULL if there is no memory. */
 void *pool_take(size_t size, size_t *capacity);

@@ -3,7 +3,7 @@ cdef extern from "memory/pool.h" nogil:
     void *pool_take(size_t size, size_t *capacity)
     void pool_give(void *memory, size_t capacity)
     size_t pool_kept()
-    void pool_serve(size_t threads)
+    void pool_serve(size_t threads, size_t budget)
     ctypedef struct pool_functions:
         pass
     const char *POOL_CAPSULE

@@ -50,6 +50,18 @@ static void what_is_kept_in_other_sizes_makes_room(void) {
     CHECK(pool_kept() <= POOL_LIMIT);
 }
 
+static void serves_readers_within_their_budgets(void) {
+    const size_t mib = (size_t)1 << 20;
+    void *taken[100];
+    size_t capacities[100];
+    pool_serve(64, 16 * mib); /* no more than it is anyhow */
+    keeps_within_its_limit();
+    pool_serve(5, 200 * mib);
+    for (int i = 0; i < 100; i++) taken[i] = pool_take(mib, &capacities[i]);
+    for (int i = 0; i < 100; i++) pool_give(taken[i], capacities[i]);
+    CHECK(pool_kept() > POOL_LIMIT && pool_kept() <= 5 * POOL_LIMIT_EACH);
+}
+
 static void small_huge_and_impossible(void) {
     const size_t sizes[] = {0, 10, POOL_LIMIT};
     size_t kept = pool_kept();
@@ -124,5 +136,6 @@ void test_pool(void) {
     what_is_kept_in_other_sizes_makes_room();
     small_huge_and_impossible();
     many_threads();
+    serves_readers_within_their_budgets();
     a_lent_pool_serves();
 }

@@ -58,7 +58,7 @@ class RecordReader(Iterated):
             Default 1 GiB.
         threads (int | None): How many threads read, decompress and check at a time. The process's
             readers share them. Default None: as many as it may use cores, by its affinity and its
-            control groups.
+            control groups. More of them help where local files wait for a disk or a network.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.

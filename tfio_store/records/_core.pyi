@@ -36,6 +36,10 @@ def crc_backend() -> str:
 def pool_kept() -> int:
     """Bytes of memory that the process keeps for reuse."""
 
+def pool_serve(threads: int, budget: int) -> None:
+    """So many threads work for a reader with a budget of so many bytes: of what they let go of, as
+    much is kept for reuse. The most of all readers counts."""
+
 @final
 class Buffer:
     """A fixed-size writable block of memory from a pool; exports the buffer protocol.

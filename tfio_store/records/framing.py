@@ -42,6 +42,7 @@ __all__ = [
     "inflate_block",
     "joined",
     "masked_crc32c",
+    "pool_serve",
     "prepend",
     "read_records",
     "scan",
@@ -73,6 +74,7 @@ find_record = core.find_record
 inflate_block = core.inflate_block
 joined = core.joined
 masked_crc32c = core.masked_crc32c
+pool_serve = core.pool_serve
 prepend = core.prepend
 read_records = core.read_records
 scan = core.scan

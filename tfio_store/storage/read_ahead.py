@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import Reason
 from tfio_store.records.damage import damaged, ends_before
-from tfio_store.records.framing import FileScan
+from tfio_store.records.framing import FileScan, pool_serve
 from tfio_store.storage import Store, Version
 from tfio_store.storage.cores import begins, cores, num_workers, workers
 from tfio_store.storage.local import LocalStore
@@ -400,6 +400,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
             # one more for each core waits its turn, unless fewer are to work than there are
             at_once = threads if threads < most else threads + most
             limits = at_once, at_once
+            if window is None:
+                pool_serve(num_workers(self._threads), self._budget)
         if window is None or window.limits != limits:
             window = self._window = RequestWindow(*limits, self._first)
         return window
