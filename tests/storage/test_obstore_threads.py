@@ -26,7 +26,7 @@ from tests.support.long import first
 from tfio_store.errors import ReplacedError
 from tfio_store.storage import Retry, Version, open_store
 from tfio_store.storage.cloud import blocking, obstore as reads, obstore_native
-from tfio_store.storage.read_ahead import Fetch, Meter, ReadAhead, Worked
+from tfio_store.storage.read_ahead import Fetch, Meter, ReadAhead, RequestWindow, Worked
 from tfio_store.storage.threads import PerProcess
 
 obstore = pytest.importorskip("obstore")
@@ -100,6 +100,27 @@ def test_who_has_waited_does_light_work(s3: Place) -> None:
     s3.put("x", DATA)
     assert set(names_of_workers(*s3.open("x"), 0)) == {"tfio_store-request"}
     assert "tfio_store-request" not in names_of_workers(*s3.open("x"), 3 << 20)
+
+
+def test_a_store_is_not_taken_for_slow_by_the_work(
+    s3: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the window of requests is told is when the bytes were there."""
+    begins: list[float] = []
+    came: list[float] = []
+
+    def work(fetch: Fetch[int], read: Callable[[], Any], at_hand: bool) -> Worked:
+        begins.append(time.monotonic())
+        return Worked(len(read()), None, Meter())
+
+    def answered(self: RequestWindow, nbytes: int, asked: float, at: float) -> None:
+        came.append(at)
+
+    monkeypatch.setattr(RequestWindow, "answered", answered)
+    s3.put("x", DATA)
+    store, path = s3.open("x")
+    list(ReadAhead([Fetch(store, path, 0, 100, 0, 100, work=work)], budget=1 << 20))
+    assert came[0] <= begins[0]
 
 
 def test_a_wrapped_store_is_asked_for_all_ranges(s3: Place) -> None:

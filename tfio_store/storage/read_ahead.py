@@ -193,19 +193,21 @@ class Fetch(Generic[Tag]):
         """Begin to read the bytes."""
         return self.store.read(self.path, self.start, self.stop, etag=self.version)
 
-    def worked(self) -> Future[Worked | None] | None:
+    def worked(self) -> Future[tuple[Worked | None, float]] | None:
         """Begin to read the bytes and to work on them, if that is light work and the store has
-        threads that wait for it: they do nothing else, and one that has just waited is awake."""
+        threads that wait for it: they do nothing else, and one that has just waited is awake. The
+        answer tells when the bytes were there, too."""
         own = getattr(type(self.store), "worked", None)  # not what a wrapper hands on
         if own is None or self.cost > self.stop - self.start:  # it is decompressed
             return None
-        begun: Future[Worked | None] | None
+        begun: Future[tuple[Worked | None, float]] | None
         begun = own(self.store, self.path, self.start, self.stop, self.version, self._work_on)
         return begun
 
-    def _work_on(self, data: BytesLike) -> Worked | None:
+    def _work_on(self, data: BytesLike) -> tuple[Worked | None, float]:
         assert self.work is not None
-        return self.work(self, lambda: data, False)
+        came = monotonic()
+        return self.work(self, lambda: data, False), came
 
     def ask(self) -> Callable[[], BytesLike]:
         """Begin to read the bytes, and give them when they are asked for: as many as there are."""
@@ -257,11 +259,14 @@ class _Begun(NamedTuple):
 
     def result(self) -> tuple[Any, float]:
         """The answer, and when its bytes were there."""
-        if self.request is not None:
+        answer, request = self.answer, self.request
+        if request is not None and request is answer:  # see `Fetch.worked`
+            found: tuple[Any, float] = request.result()
+            return found
+        if request is not None:
             with suppress(Exception):  # the work meets it again
-                self.request.result()
+                request.result()
         came = monotonic()
-        answer = self.answer
         if answer is not None and not isinstance(answer, Future):
             begins(answer)
             answer = None
@@ -269,7 +274,7 @@ class _Begun(NamedTuple):
             assert self.work is not None
             return self.work(), came
         answer = answer.result()
-        return answer, came if self.request is not None else monotonic()
+        return answer, came if request is not None else monotonic()
 
 
 def _by_caller(fetch: Fetch[Any], read: Any, threads: int | None) -> Worked | None:
