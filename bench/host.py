@@ -129,8 +129,9 @@ def preads(files: list[Path], count: int) -> None:
         with contextlib.suppress(IndexError):  # none is left
             while True:
                 path, at = pieces.pop()
-                with path.open("rb", buffering=0) as file:
-                    os.preadv(file.fileno(), [buffer], at)
+                descriptor = os.open(path, os.O_RDONLY)
+                os.preadv(descriptor, [buffer], at)
+                os.close(descriptor)
 
     in_threads([work] * count)
 

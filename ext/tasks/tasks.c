@@ -167,19 +167,16 @@ static bool own_begin(task *begun, size_t of, size_t at_once) {
     pthread_mutex_lock(&lock);
     if (of > most) most = of;
     if (at_once > most_busy) most_busy = at_once;
-    if (threads == 0 && start_thread()) threads++;
-    bool good = threads > 0;
-    if (good) {
-        queued++;
-        begun->stage = TASK_QUEUED;
-        begun->fork = forks;
-        if (last == NULL)
-            first = begun;
-        else
-            last->next = begun;
-        last = begun;
-    }
-    bool wakes = good && begins_one();
+    queued++;
+    begun->stage = TASK_QUEUED;
+    begun->fork = forks;
+    if (last == NULL)
+        first = begun;
+    else
+        last->next = begun;
+    last = begun;
+    bool wakes = begins_one(), good = threads > 0;
+    if (!good) take_back(begun);
     pthread_mutex_unlock(&lock);
     if (wakes) pthread_cond_signal(&some);
     return good;

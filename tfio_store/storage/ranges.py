@@ -112,13 +112,15 @@ def wanted_range(
     data: Data, came: tuple[int, int], size: int | None, start: int, stop: int
 ) -> Data:
     """The same, where the answer says that bytes [``came``) came of so many, if it knows that."""
-    said = f"bytes {came[0]}-{came[1] - 1}/{'*' if size is None else size}"
-    if came[0] != start or came[1] - came[0] != len(data):
-        raise short(f"asked for bytes from {start}, answered {len(data)} said to be {said}")
+    first, behind = came
     end = stop if size is None else min(stop, size)
-    if came[1] != end:
+    right = first == start and behind - first == len(data)
+    if right and behind == end:
+        return data
+    said = f"bytes {first}-{behind - 1}/{'*' if size is None else size}"
+    if right:
         raise short(f"asked for bytes {start} to {end}, answered {said}")
-    return data
+    raise short(f"asked for bytes from {start}, answered {len(data)} said to be {said}")
 
 
 def range_of(answer: Answer, start: int, stop: int) -> bytes:

@@ -248,7 +248,8 @@ a thread takes as long as to scan some hundred KiB of it: what is small is read 
 
 class _Begun(NamedTuple):
     """A range that was begun, or is left to whoever waits for it: then it has no ``answer`` yet.
-    ``request`` brings its bytes, if they come from afar. ``work`` can be done by the waiting; what
+    ``request`` brings its bytes, if they come from afar; it is the ``answer`` if who waits for them
+    works on them, too. ``work`` can be done by the waiting; what
     is left of it behind a `FileScan` always is."""
 
     fetch: Fetch[Any]
