@@ -24,6 +24,7 @@ import contextlib
 import importlib.util
 import itertools
 import json
+import math
 import os
 import shutil
 import statistics
@@ -50,6 +51,7 @@ ROW = 170
 """Bytes of a record of 10 scalars."""
 BATCH, SIDE = 1024, 224
 PICTURES, PICTURES_A_CORE = 64, 768
+PIXELS: dict[str, Any] = {"images": {"image": (SIDE, SIDE)}}
 GPU_BATCH, LOOP_STEPS = 256, 600
 
 Rates: TypeAlias = "dict[str, float]"
@@ -205,7 +207,7 @@ def columns(run: Run) -> Rates:
     found = {"in memory, decode_examples": rate(rows, decoded(run))}
     for where in ("local", "bucket"):
         place = run.place("scalars", where == "bucket")
-        found[f"{where}, batches of a loader"] = rate(rows, partial(batches, place, 1 << 16))
+        found[f"{where}, batches of a loader"] = flow(partial(loaded, place, 0, 1 << 16)) / 1e6
         if importlib.util.find_spec("pyarrow"):
             found[f"{where}, iter_tables"] = rate(rows, partial(tables, place))
         if importlib.util.find_spec("tensorflow"):
@@ -229,13 +231,26 @@ def decoded(run: Run) -> Callable[[], object]:
     return work
 
 
-def batches(place: Place, size: int, workers: int = 0) -> int:
+def loaded(place: Place, workers: int, size: int, **options: Any) -> Iterator[Any]:
     from torch.utils.data import DataLoader
 
     from tfio_store.torch import TFRecordIterable
 
-    dataset = TFRecordIterable(place[0], **place[1], batch_size=size)
-    return sum(1 for _ in DataLoader(dataset, batch_size=None, num_workers=workers))
+    dataset = TFRecordIterable(place[0], **place[1], batch_size=size, **options)
+    yield from DataLoader(dataset, batch_size=None, num_workers=workers)
+
+
+def flow(call: Callable[[], Iterator[Any]], most: float = math.inf) -> float:
+    """Rows a second of the second call, behind its first batch: workers begin and end."""
+    for _ in range(2):
+        begin = end = count = 0.0
+        for batch in call():
+            end = time.perf_counter()
+            count += len(next(iter(batch.values()))) if begin else 0
+            begin = begin or end
+            if count >= most:
+                break
+    return count / (end - begin)
 
 
 def tables(place: Place) -> None:
@@ -257,11 +272,9 @@ def tensors(place: Place) -> None:
 
 def torch(run: Run) -> Rates:
     """Millions of rows a second."""
-    rows, place = run.nbytes("scalars") / ROW / 1e6, run.place("scalars")
-    found = {"no workers": rate(rows, partial(batches, place, BATCH))}
-    found["bucket, no workers"] = rate(rows, partial(batches, run.place("scalars", True), BATCH))
-    found["one worker"] = rate(rows, partial(batches, place, BATCH, 1), warm=False)
-    return found
+    local, bucket = run.place("scalars"), run.place("scalars", True)
+    rows = {"no workers": (local, 0), "bucket, no workers": (bucket, 0), "one worker": (local, 1)}
+    return {name: flow(partial(loaded, *given, BATCH)) / 1e6 for name, given in rows.items()}
 
 
 def pictures(run: Run) -> Rates:
@@ -288,32 +301,11 @@ def pictures(run: Run) -> Rates:
         with ThreadPoolExecutor(run.cores) as pool:
             list(pool.map(several, [images[at : at + 16] for at in range(0, len(images), 16)]))
 
-    some = len(images) / 1e3
-    rates = {"the decoder alone": rate(some, alone)}
-    for workers in (0, 1):
-        name = "one worker" if workers else "no workers"
-        rates[name] = rate(
-            some, partial(all_pictures, place, workers, len(images)), warm=not workers
-        )
+    rates = {"the decoder alone": rate(len(images) / 1e3, alone)}
+    for name, workers in (("no workers", 0), ("one worker", 1)):
+        call = partial(loaded, place, workers, BATCH // 16, **PIXELS)
+        rates[name] = flow(call, len(images)) / 1e3
     return rates
-
-
-def all_pictures(place: Place, workers: int, count: int) -> None:
-    for batch in pixels(place, workers, BATCH // 16):
-        count -= len(batch["image"])
-        if count <= 0:
-            return
-
-
-def pixels(place: Place, workers: int, size: int) -> Iterator[Any]:
-    from torch.utils.data import DataLoader
-
-    from tfio_store.torch import TFRecordIterable
-
-    dataset = TFRecordIterable(
-        place[0], **place[1], batch_size=size, images={"image": (SIDE, SIDE)}
-    )
-    yield from DataLoader(dataset, batch_size=None, num_workers=workers)
 
 
 def loop(run: Run) -> Rates:
@@ -388,13 +380,12 @@ def gpu(run: Run) -> Rates:
         torch.cuda.synchronize()
         return count / (time.perf_counter() - begin)
 
-    one = next(pixels(place, 0, GPU_BATCH))
+    one = next(loaded(place, 0, GPU_BATCH, **PIXELS))
     one = {name: value.pin_memory() for name, value in one.items()}
     steps(iter([one] * 10))
     found = {"one batch again and again": steps(iter([one] * 60))}
-    for workers in (0, 1):
-        name = "one worker" if workers else "no workers"
-        found[name] = steps(pixels(place, workers, GPU_BATCH))
+    for name, workers in (("no workers", 0), ("one worker", 1)):
+        found[name] = steps(loaded(place, workers, GPU_BATCH, **PIXELS))
     return found
 
 

@@ -24,7 +24,7 @@ from tfio_store.storage.threads import pool
 from tfio_store.torch.iterable import Steps, TFRecordIterable, WholeColumns
 from tfio_store.torch.states import WINDOWS
 from tfio_store.torch.tensors import tensors, transformed
-from tfio_store.torch.workers import Lent, packed, threads_here
+from tfio_store.torch.workers import Lent, threads_here
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -335,10 +335,10 @@ def _batch_of(windows: Windows, numbers: Int64Array, threads: int | None) -> tup
 
 
 def _nested_tensors(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested batch of tensors, which leave a worker in one piece of memory."""
+    """A nested batch of tensors."""
     flat = dict(_flat(batch, ()))
     names: dict[str, Any] = {"/".join(path): column for path, column in flat.items()}
-    made = packed(tensors(names))
+    made = tensors(names)
     return nested({path: made["/".join(path)] for path in flat})
 
 

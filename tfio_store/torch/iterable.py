@@ -29,6 +29,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.metrics import WorkerMetrics
+from tfio_store.torch.shared_memory import Columns, Records
 from tfio_store.torch.states import Saved, Standing
 from tfio_store.torch.tensors import Content, content_of
 from tfio_store.torch.workers import Lent, carrying_errors, threads_here
@@ -568,14 +569,11 @@ class Steps(Iterator[Any]):
         raise NotImplementedError
 
 
-class WholeColumns(dict[str, Any]):
+class WholeColumns(Columns):
     """A batch. By this class torch's default collate_fn finds `_refused`."""
 
-    def __copy__(self) -> WholeColumns:
-        return WholeColumns(self)  # a loader makes one of each batch, by pickling where it must
 
-
-class WholeRecords(list[bytes]):
+class WholeRecords(Records):
     """A batch of records as they are. By this class torch's default collate_fn finds `_refused`."""
 
 

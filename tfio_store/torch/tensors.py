@@ -17,7 +17,7 @@ from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.loader.packing import Packing
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
-from tfio_store.torch.workers import packed
+from tfio_store.torch.shared_memory import lender_here
 
 _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
     name: (np.uint8, getattr(torch, name))
@@ -128,6 +128,7 @@ class NullableTensor(NamedTuple):
 def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
     """A tensor, `RaggedTensor` or `NullableTensor` of each column, or a list where its values are
     bytes or str. TypeError that names the feature of a dtype that torch lacks."""
+    lender_here()  # in a worker, all tensors go by it, whatever is made of these
     return {
         # most of them, in each batch
         name: torch.from_numpy(column)
@@ -257,7 +258,7 @@ class Content(LoaderContent):
 
     def batch(self, columns: Any) -> Any:
         """A batch of columns that are `shown`: a dict of tensors. A list of bytes is one."""
-        return columns if self.schema is None else packed(tensors(columns))
+        return columns if self.schema is None else tensors(columns)
 
     def rows(self, columns: Any) -> list[Any]:
         """The rows of columns that are `shown`, each by itself."""

@@ -1,12 +1,11 @@
-"""What crosses between a loader's workers and the training process: errors, objects without a copy,
-and batches in one piece of shared memory.
+"""What crosses between a loader's workers and the training process: errors, and objects without a
+copy.
 """
 
 from __future__ import annotations
 
 import copyreg
 import pickle
-from collections.abc import Iterable
 from itertools import accumulate
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -16,6 +15,7 @@ from torch.utils.data import get_worker_info
 
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage.cores import cores
+from tfio_store.torch.shared_memory import aligned
 
 # Errors that cross from a worker to the training process with all their attributes.
 #
@@ -90,8 +90,6 @@ T = TypeVar("T")
 _LARGE = 64 << 10
 """Arrays of so many bytes are shared; smaller ones are copied."""
 
-_ALIGNED = 64
-
 
 class Lent(Generic[T]):
     """An object that worker processes share with this one. Those that are forked share memory
@@ -122,7 +120,7 @@ def _pickled(value: Any) -> tuple[bytes, Any, list[tuple[int, int]]]:
         return False
 
     head = pickle.dumps(value, protocol=5, buffer_callback=keep)
-    starts = _starts(arrays)
+    starts = list(accumulate((aligned(raw.nbytes) for raw in arrays), initial=0))
     memory = torch.empty(starts.pop(), dtype=torch.uint8).share_memory_()
     into = memoryview(memory.numpy())
     spans = []
@@ -132,60 +130,9 @@ def _pickled(value: Any) -> tuple[bytes, Any, list[tuple[int, int]]]:
     return head, memory, spans
 
 
-def _starts(pieces: Iterable[Any]) -> list[int]:
-    """Where arrays or tensors begin in one memory, and where the last of them ends."""
-    sizes = (-(-piece.nbytes // _ALIGNED) * _ALIGNED for piece in pieces)
-    return list(accumulate(sizes, initial=0))
-
-
 def _borrowed(head: bytes, memory: Any, spans: list[tuple[int, int]]) -> Lent[Any]:
     whole = memoryview(memory.numpy()).toreadonly()
     return Lent(pickle.loads(head, buffers=[whole[start:stop] for start, stop in spans]))
-
-
-# Puts the tensors of a batch into one piece of shared memory, as which they leave a worker.
-#
-# A worker sends each memory by a file descriptor, for which the training process asks over a
-# socket. For small tensors that takes far longer than all else. The copy into shared memory is the
-# one that torch would make anyhow.
-
-
-def packed(batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch; in a worker with all its tensors in one memory."""
-    if get_worker_info() is None:
-        return batch
-    found: list[torch.Tensor] = []
-    for column in batch.values():
-        _collect(column, found)
-    starts = _starts(found)
-    if not starts[-1]:
-        return batch
-    storage = torch.UntypedStorage._new_shared(starts[-1])
-    memory = torch.empty(0, dtype=torch.uint8).set_(storage)
-    moved = iter([_moved(tensor, memory, at) for tensor, at in zip(found, starts, strict=False)])
-    return {name: _replaced(column, moved) for name, column in batch.items()}
-
-
-def _collect(column: Any, found: list[Any]) -> None:
-    if isinstance(column, torch.Tensor):
-        found.append(column)
-    elif isinstance(column, tuple):
-        for part in column:
-            _collect(part, found)
-
-
-def _moved(tensor: Any, memory: Any, start: int) -> Any:
-    into = memory[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
-    return into.copy_(tensor)
-
-
-def _replaced(column: Any, moved: Any) -> Any:
-    """The column with tensors of ``moved`` in place of its own, in the order of `_collect`."""
-    if isinstance(column, torch.Tensor):
-        return next(moved)
-    if isinstance(column, tuple):
-        return type(column)(*[_replaced(part, moved) for part in column])
-    return column
 
 
 # How many threads work here.
