@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.training.loading import COUNT, loader, numbers, written
+from tests.training.loading import COUNT, loader, numbers, torch_data, written
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -151,6 +154,27 @@ def test_a_tensor_that_leaves_a_worker_with_each_batch(wide: str) -> None:
         assert (first == second).all()
 
 
+class Copies(torch_data.IterableDataset):
+    """A dataset of the user's, which copies and pickles what the library gives."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.dataset:
+            pickled = pickle.dumps(batch)
+            yield copy.deepcopy(batch)
+            yield pickle.loads(pickled)
+            forked = ForkingPickler.loads(ForkingPickler.dumps(batch["x"] + 0))
+            yield {**batch, "x": forked}
+
+
+def test_who_else_pickles_a_batch_in_a_worker(wide: str) -> None:
+    batches = list(loader(Copies(TFRecordIterable(wide, batch_size=40)), 1))
+    for kind in range(3):
+        whole(batches[kind::3])
+
+
 def odd(batch: dict[str, Any]) -> dict[str, Any]:
     """Tensors of every kind, and nothing at all."""
     x = batch["x"]
@@ -198,14 +222,14 @@ def test_tensors_of_every_kind(wide: str) -> None:
 
 @pytest.mark.parametrize("size", [3, 700])
 def test_rows_of_which_a_loader_makes_batches(wide: str, size: int) -> None:
-    batches = torch.utils.data.DataLoader(TFRecordIterable(wide), batch_size=size, num_workers=2)
+    batches = torch_data.DataLoader(TFRecordIterable(wide), batch_size=size, num_workers=2)
     whole(batches)
     whole(list(batches))
 
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_dataset_with_a_sampler(wide: str, persistent: bool) -> None:
-    batches = torch.utils.data.DataLoader(
+    batches = torch_data.DataLoader(
         TFRecordMap(wide), 50, shuffle=True, num_workers=2, persistent_workers=persistent
     )
     for _ in range(2):
@@ -230,25 +254,69 @@ def test_a_job_of_batches_of_all_sizes(tmp_path: Path) -> None:
     assert nbytes < 80 << 20  # 8 MB each
 
 
+def forked(work: Any) -> int:
+    """Do the work in a child; its number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if work() else 1)
+        except BaseException:
+            os._exit(2)
+    return child
+
+
+def ended_well(child: int) -> bool:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def are_whole(held: list[Any]) -> bool:
+    """As `whole`, by numpy: torch has threads, which a child that is forked has not."""
+    pairs = [(one["values"].numpy(), one["x"].numpy()) for one in held]
+    return all((values == x[:, None]).all() for values, x in pairs)
+
+
 @linux
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_the_training_process_gives_nothing_back(wide: str) -> None:
     batches = iter(loader(TFRecordIterable(wide, batch_size=40), 1))
     held = [next(batches) for _ in range(3)]
-    child = os.fork()
-    if child == 0:
-        try:
-            pairs = [(one["values"].numpy(), one["x"].numpy()) for one in held]  # torch has threads
-            whole_here = all((values == x[:, None]).all() for values, x in pairs)
-            del pairs
-            held.clear()
-            gc.collect()
-            os._exit(0 if whole_here else 1)
-        except BaseException:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> bool:
+        found = are_whole(held)
+        held.clear()
+        gc.collect()
+        return found
+
+    assert ended_well(forked(work))
     whole([*held, *batches])
-    del held, batches
+    held.clear()
+    del batches
+
+
+@linux
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_a_child_of_the_training_process_has_stays_as_it_is(wide: str) -> None:
+    """The training process lets go of it, and reads on."""
+    batches = iter(loader(TFRecordIterable(wide, batch_size=40), 1))
+    held = [next(batches) for _ in range(3)]
+    read, write = os.pipe()
+    found = [x for one in held for x in one["x"].tolist()]
+    same = found[:]
+
+    def work() -> bool:
+        os.read(read, 1)
+        return are_whole(held) and [x for one in held for x in one["x"].numpy().tolist()] == same
+
+    child = forked(work)
+    held.clear()
+    for batch in batches:
+        found += batch["x"].tolist()
+    os.write(write, b"!")
+    assert ended_well(child)
+    assert sorted(found) == list(range(ROWS))
+    os.close(read)
+    os.close(write)
+    del batch, batches
 
 
 KILLED = """

@@ -15,11 +15,13 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, pairwise
+from multiprocessing.queues import Queue
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, NamedTuple, SupportsIndex
 
+import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 from typing_extensions import Self
@@ -52,6 +54,9 @@ _LONG = 1 << 10
 """Byte strings that are longer on average are copied once by each process: pickled, they would go
 through a pipe."""
 
+_DONE, _DROPPED = b"\1", b"\2"
+"""What the training process says of a piece: it may be used again, or not."""
+
 _COPIED = 4 << 20
 """Memory of so many bytes that torch has already shared is copied rather than handed over."""
 
@@ -61,15 +66,9 @@ def _mapped(file: int, nbytes: int) -> torch.Tensor:
     return torch.from_file(f"/dev/fd/{file}", shared=True, size=nbytes, dtype=torch.uint8)
 
 
-def _part(whole: torch.Tensor, nbytes: int, then: Callable[..., object], *given: Any) -> Any:
-    """The first bytes of it, and a call when no tensor needs them any more."""
-    array = whole.numpy()[:nbytes]
-    weakref.finalize(array, then, *given).atexit = False
-    return torch.from_numpy(array)
-
-
-# In a worker: tensors are copied into pieces of memory when a batch is pickled, which the thread of
-# the loader's queue does while the worker makes the next batch.
+# In a worker: a batch is copied into a piece of memory when it is pickled. The thread of a queue of
+# the loader does that, while the worker makes the next one. Nobody else who pickles or copies a
+# batch in a worker has to do with this.
 
 
 class Columns(dict[str, Any]):
@@ -80,33 +79,26 @@ class Columns(dict[str, Any]):
         return type(self)(self)  # a loader makes one of each batch, by pickling where it must
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        return _laid_down(self, dict(self)) or super().__reduce_ex__(protocol)
+        return _sent(self, dict(self)) or super().__reduce_ex__(protocol)
 
 
 class Records(list[bytes]):
     """A batch of records as they are, which leaves a worker likewise."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        return _laid_down(self, list(self)) or super().__reduce_ex__(protocol)
+        return _sent(self, list(self)) or super().__reduce_ex__(protocol)
 
 
-def _laid_down(batch: Any, contents: Any) -> Any:
-    """How a batch is pickled in a worker."""
-    lender = lender_here()
-    if lender is None:
+def _sent(batch: Any, contents: Any) -> Any:
+    """How a batch is pickled for the training process. None if it is for anybody else."""
+    lender = _lender()
+    if lender is None or not lender.sends():
         return None
     layout = _Layout()
     places = layout.placed(contents)
     if not layout.nbytes:
         return None
-    memory = lender.memory(layout.nbytes)
-    views = _Views(memory)
-    for tensor, place in layout.tensors:
-        views.at(place).copy_(tensor)
-    for strings, start in layout.strings:
-        joined = b"".join(strings)  # one call: a loop would give the lock away in its midst
-        views.strings[start : start + len(joined)] = joined
-    return _laid_out, (type(batch), places, memory.untyped_storage())
+    return _laid_out, (type(batch), places, *lender.send(layout))
 
 
 class _Place(NamedTuple):
@@ -163,6 +155,15 @@ class _Layout:
         self.nbytes += aligned(nbytes)
         return place
 
+    def fill(self, memory: torch.Tensor) -> None:
+        """Copy all into the memory."""
+        views = _Views(memory)
+        for tensor, place in self.tensors:
+            views.at(place).copy_(tensor)
+        for strings, start in self.strings:
+            joined = b"".join(strings)  # one call: a loop would give the lock away in its midst
+            views.strings[start : start + len(joined)] = joined
+
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     special = tensor.requires_grad or tensor.is_nested or tensor.is_quantized
@@ -196,24 +197,13 @@ class _Piece:
         self.file: int | None = nameless_file("tfio_store.batches")
         """Until the training process is told of it."""
         os.ftruncate(self.file, nbytes)
-        self._whole = _mapped(self.file, nbytes)
-        self.address = self._whole.data_ptr()
-        self.held = False
-        """Whether tensors of this process lie in it."""
-
-    def memory(self, nbytes: int) -> torch.Tensor:
-        """Its first bytes."""
-        return _part(self._whole, nbytes, _let_go, self)
+        self.memory = _mapped(self.file, nbytes)
 
     def close(self) -> None:
         """Close the file. What is mapped stays."""
         if self.file is not None:
             os.close(self.file)
             self.file = None
-
-
-def _let_go(piece: _Piece) -> None:
-    piece.held = False
 
 
 class _News(NamedTuple):
@@ -233,115 +223,111 @@ class _News(NamedTuple):
 class Lender:
     """The pieces of memory of this worker, some of them lent to the training process.
 
-    The training process tells which of them it returns by a file of one byte for each piece."""
+    The training process tells what it has done with by a file of one byte for each piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: Any) -> None:
+        given = getattr(process, "_args", ())
+        self._queues = [one for one in given if isinstance(one, Queue)]
         self._key = os.urandom(16)
         self._returned, self._told = nameless_file("tfio_store.returned"), False
         self._count = 0
-        self._here: dict[int, _Piece] = {}
-        """Those in use and spare ones, by their numbers, the one that came back last at the end."""
+        self._spare: dict[int, _Piece] = {}
+        """By their numbers, the one that came back last at the end."""
         self._lent: dict[int, _Piece] = {}
         self._dropped: list[int] = []
         self._warned = False
-        self._lock = threading.Lock()  # of the worker's own thread, and its queue's
         self._by_torch = ForkingPickler._extra_reducers[torch.UntypedStorage]  # type: ignore[attr-defined]
-        ForkingPickler.register(torch.UntypedStorage, self._reduced)
+        ForkingPickler.register(torch.UntypedStorage, self._storage)
 
-    def memory(self, nbytes: int) -> torch.Tensor:
-        """Memory for bytes of a batch."""
-        piece = self._take(nbytes)
-        return torch.empty(nbytes, dtype=torch.uint8) if piece is None else piece.memory(nbytes)
+    def sends(self) -> bool:
+        """Whether this is the thread that sends to the training process, and no other pickles."""
+        thread = threading.current_thread()
+        return any(queue._thread is thread for queue in self._queues)  # type: ignore[attr-defined]
 
-    def _take(self, nbytes: int) -> _Piece | None:
+    def send(self, layout: _Layout) -> Any:
+        """What gives the training process the memory: a function, and its arguments."""
+        piece = self._taken(layout.nbytes)
+        if piece is None:
+            memory = torch.empty(layout.nbytes, dtype=torch.uint8)
+            layout.fill(memory)
+            return _copied, (memory.numpy().tobytes(),)
+        layout.fill(piece.memory)
+        return _borrowed, (self._key, piece.number, layout.nbytes, self._lend(piece))
+
+    def _storage(self, storage: Any) -> Any:
+        """How the memory of a tensor is pickled that is in no such batch."""
+        nbytes = storage.nbytes()
+        is_ours = storage.device.type == "cpu" and nbytes and self.sends()
+        if not is_ours or (nbytes > _COPIED and storage.is_shared()):
+            return self._by_torch(storage)
+        layout = _Layout()
+        layout.placed(torch.empty(0, dtype=torch.uint8).set_(storage))
+        layout.nbytes = nbytes
+        return _storage_of, self.send(layout)
+
+    def _taken(self, nbytes: int) -> _Piece | None:
         """A piece for so many bytes. None for few of them, and if too many pieces are lent."""
         if nbytes <= _SMALL:
             return None
-        with self._lock:
-            self._take_back()
-            if len(self._lent) >= _MOST:
-                self._warn()
-                return None
-            fits = [one for one in self._spare() if nbytes <= one.nbytes <= 2 * nbytes]
-            piece = min(fits, key=lambda one: one.nbytes, default=None) or self._made(nbytes)
-            piece.held = True
-            return piece
+        self._take_back()
+        if len(self._lent) >= _MOST:
+            self._warn()
+            return None
+        fits = [one for one in self._spare.values() if nbytes <= one.nbytes <= 2 * nbytes]
+        if fits:
+            return min(fits, key=lambda one: one.nbytes)
+        step = max(mmap.PAGESIZE, 1 << (nbytes.bit_length() - 3))
+        piece = self._spare[self._count] = _Piece(self._count, -(-nbytes // step) * step)
+        self._count += 1
+        return piece
 
     def _warn(self) -> None:
         if not self._warned:
             self._warned = True
             log.warning("the loop keeps %d batches of a worker: more of them are pickled", _MOST)
 
-    def _spare(self) -> list[_Piece]:
-        return [one for one in self._here.values() if not one.held]
-
-    def _made(self, nbytes: int) -> _Piece:
-        step = max(mmap.PAGESIZE, 1 << (nbytes.bit_length() - 3))
-        piece = _Piece(self._count, -(-nbytes // step) * step)
-        self._here[piece.number] = piece
-        self._count += 1
-        return piece
-
     def _take_back(self) -> None:
-        """Find what was returned, and drop what nobody will need."""
-        returned = os.pread(self._returned, self._count, 0)
-        number = returned.find(1)
-        while number >= 0:
+        """Find what was given back, and drop what nobody will need."""
+        said = os.pread(self._returned, self._count, 0)
+        for number in np.flatnonzero(np.frombuffer(said, np.uint8)).tolist():
             os.pwrite(self._returned, b"\0", number)
-            self._here[number] = self._lent.pop(number)
-            number = returned.find(1, number + 1)
-        spare = self._spare()
-        nbytes = sum(one.nbytes for one in spare)
-        for piece in spare[: max(0, len(spare) - _SPARE)]:
-            if nbytes <= _SPARE_BYTES:
-                break
-            nbytes -= piece.nbytes
-            self._dropped.append(self._here.pop(piece.number).number)
-            piece.close()
+            piece = self._lent.pop(number)
+            if said[number] == _DONE[0]:
+                self._spare[number] = piece
+            else:
+                self._dropped.append(number)
+        nbytes = sum(one.nbytes for one in self._spare.values())
+        while len(self._spare) > _SPARE and nbytes > _SPARE_BYTES:
+            oldest = self._spare.pop(next(iter(self._spare)))
+            nbytes -= oldest.nbytes
+            oldest.close()
+            self._dropped.append(oldest.number)
 
-    def _reduced(self, storage: Any) -> Any:
-        """How the memory of a tensor is pickled."""
-        nbytes = storage.nbytes()
-        if storage.device.type != "cpu" or not nbytes:
-            return self._by_torch(storage)
-        with self._lock:
-            address = storage.data_ptr()
-            here = [one for one in self._here.values() if one.held and one.address == address]
-        if here:
-            return self._lend(here[0], nbytes)
-        if nbytes > _COPIED and storage.is_shared():
-            return self._by_torch(storage)
-        contents = torch.empty(0, dtype=torch.uint8).set_(storage)
-        piece = self._take(nbytes)
-        if piece is None:
-            return _copied, (contents.numpy().tobytes(),)
-        memory = piece.memory(nbytes).copy_(contents)
-        lent = self._lend(piece, nbytes)
-        del memory
-        return lent
-
-    def _lend(self, piece: _Piece, nbytes: int) -> Any:
-        with self._lock:
-            self._lent[piece.number] = self._here.pop(piece.number)
-            dropped, self._dropped = self._dropped, []
-            returned = None if self._told else DupFd(self._returned)
-            file = None if piece.file is None else DupFd(piece.file)
-            piece.close()
-            self._told = True
-        news = None
-        if returned or file or dropped:
-            news = _News(os.getpid(), returned, file, piece.nbytes, dropped)
-        return _borrowed, (self._key, piece.number, nbytes, news)
+    def _lend(self, piece: _Piece) -> _News | None:
+        """Lend a piece, and say what the training process does not know."""
+        returned = None if self._told else DupFd(self._returned)
+        file = None if piece.file is None else DupFd(piece.file)
+        piece.close()
+        dropped, self._dropped, self._told = self._dropped, [], True
+        self._lent[piece.number] = self._spare.pop(piece.number)
+        if not (returned or file or dropped):
+            return None
+        return _News(os.getpid(), returned, file, piece.nbytes, dropped)
 
 
-def lender_here() -> Lender | None:
+def share_memory() -> None:
+    """In a worker: have all tensors that it sends go by it, whatever is made of them."""
+    _lender()
+
+
+def _lender() -> Lender | None:
     """That of this worker; None if this process is none."""
     return None if get_worker_info() is None else _lender_of(os.getpid())
 
 
 @cache
 def _lender_of(_: int) -> Lender:
-    return Lender()
+    return Lender(multiprocessing.current_process())
 
 
 # In the training process: tensors lie in what workers lent, until the last of them is gone.
@@ -369,19 +355,30 @@ class _Borrower:
 
     def memory(self, number: int, nbytes: int) -> torch.Tensor:
         """The first bytes of a piece, which goes back when nobody uses it."""
-        return _part(self.pieces[number], nbytes, self._give_back, number)
+        array = self.pieces[number].numpy()[:nbytes]
+        weakref.finalize(array, self._give_back, number, len(_forks)).atexit = False
+        return torch.from_numpy(array)
 
-    def _give_back(self, number: int) -> None:
-        if os.getpid() == self._process:  # a child that was forked has tensors too
-            os.pwrite(self._returned, b"\1", number)
+    def _give_back(self, number: int, forks: int) -> None:
+        """A child that was forked meanwhile has the tensors too, and gives nothing back."""
+        if os.getpid() == self._process:
+            os.pwrite(self._returned, _DONE if forks == len(_forks) else _DROPPED, number)
 
 
 _borrowers: dict[bytes, _Borrower] = {}
 
+_forks: list[None] = []
+"""One for each child that this process has forked."""
 
-def _laid_out(kind: Callable[[Any], Any], places: Any, storage: Any) -> Any:
-    views = _Views(torch.empty(0, dtype=torch.uint8).set_(storage))
-    return kind(_found(places, views))
+
+def _laid_out(
+    kind: Callable[[Any], Any], places: Any, memory: Callable[..., torch.Tensor], given: Any
+) -> Any:
+    return kind(_found(places, _Views(memory(*given))))
+
+
+def _storage_of(memory: Callable[..., torch.Tensor], given: Any) -> torch.UntypedStorage:
+    return memory(*given).untyped_storage()
 
 
 def _found(place: Any, views: _Views) -> Any:
@@ -399,14 +396,14 @@ def _found(place: Any, views: _Views) -> Any:
     return place
 
 
-def _copied(contents: bytes) -> torch.UntypedStorage:
-    return torch.frombuffer(bytearray(contents), dtype=torch.uint8).untyped_storage()
+def _copied(contents: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(contents), dtype=torch.uint8)
 
 
-def _borrowed(key: bytes, number: int, nbytes: int, news: _News | None) -> torch.UntypedStorage:
+def _borrowed(key: bytes, number: int, nbytes: int, news: _News | None) -> torch.Tensor:
     if news is not None:
         _hear(key, number, news)
-    return _borrowers[key].memory(number, nbytes).untyped_storage()
+    return _borrowers[key].memory(number, nbytes)
 
 
 def _hear(key: bytes, number: int, news: _News) -> None:
@@ -432,4 +429,4 @@ def _hear(key: bytes, number: int, news: _News) -> None:
         pieces.pop(gone, None)
 
 
-os.register_at_fork(after_in_child=_borrowers.clear)
+os.register_at_fork(before=partial(_forks.append, None), after_in_child=_borrowers.clear)

@@ -17,7 +17,7 @@ from tfio_store.loader.content import LoaderContent, Reader
 from tfio_store.loader.packing import Packing
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
-from tfio_store.torch.shared_memory import lender_here
+from tfio_store.torch.shared_memory import share_memory
 
 _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
     name: (np.uint8, getattr(torch, name))
@@ -128,7 +128,7 @@ class NullableTensor(NamedTuple):
 def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
     """A tensor, `RaggedTensor` or `NullableTensor` of each column, or a list where its values are
     bytes or str. TypeError that names the feature of a dtype that torch lacks."""
-    lender_here()  # in a worker, all tensors go by it, whatever is made of these
+    share_memory()
     return {
         # most of them, in each batch
         name: torch.from_numpy(column)
