@@ -91,7 +91,9 @@ def test_what_is_skipped_must_be_told() -> None:
 
 def test_a_state_stands_where_other_bytes_are_damaged_now() -> None:
     """A line that flips bits flips others each time."""
-    seen = Seen([b"a"], ValueError("state= stands behind record 7 of a file that has fewer"), said=1)
+    seen = Seen(
+        [b"a"], ValueError("state= stands behind record 7 of a file that has fewer"), said=1
+    )
     assert verdict(seen, Fault("flipped"), [OLD], skip=True).startswith("a state behind")
     with pytest.raises(WrongError, match="nobody announced"):
         verdict(seen, Fault("flip"), [OLD], skip=True)

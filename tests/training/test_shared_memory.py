@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -396,6 +396,96 @@ def test_byte_strings(tmp_path: Path, lengths: tuple[int, ...], schema: Any) -> 
     assert [x for one in batches for x in (one if schema else one["x"])] == wanted
     same = list(loader(TFRecordIterable(url, batch_size=30, schema=schema), 0))
     assert [type(one) for one in batches] == [type(one) for one in same]
+
+
+def test_an_array_of_a_tensor_that_is_sent_on(wide: str) -> None:
+    queue = torch.multiprocessing.get_context("fork").Queue()
+    kept, sent = list[Any](), list[Any]()
+    for batch in loader(TFRecordIterable(wide, batch_size=40), 1):
+        if len(kept) < 3:
+            kept.append((int(batch["x"][0]), batch["values"].numpy()))
+            queue.put(batch["values"])
+            sent.append(queue.get(timeout=60))
+    for (first, values), other in zip(kept, sent, strict=True):
+        assert values[0, 0] == other[0, 0] == first
+        assert (values == other.numpy()).all()
+    kept.clear()
+
+
+class Checked(NamedTuple):
+    """Of which a class follows that looks at what it is given."""
+
+    x: Any
+
+
+class Careful(Checked):
+    __slots__ = ()
+
+    def __new__(cls, x: Any) -> Careful:
+        assert isinstance(x, torch.Tensor)
+        return super().__new__(cls, x)
+
+
+TABLE = torch.arange(20_000_000, dtype=torch.int32)
+
+
+def forms(batch: dict[str, Any]) -> dict[str, Any]:
+    """Tensors whose form is to stay, and small parts of large memory."""
+    x = batch["x"]
+    pixels = torch.arange(2 * 3 * 40 * 50).reshape(2, 3, 40, 50).float()
+    start = int(x[0])
+    return {
+        "last": pixels.contiguous(memory_format=torch.channels_last),
+        "turned": torch.arange(12).reshape(3, 4).T,
+        "expanded": torch.zeros(1, 1000).expand(20_000, 1000),
+        "twice": (same := x + 0),
+        "again": same,
+        "fours": torch.empty(6, dtype=torch.uint4) if hasattr(torch, "uint4") else None,
+        "careful": Careful(x),
+        "part": TABLE[start : start + 10],
+        "parts": [TABLE[start : start + 2000], TABLE],
+        "large": torch.full((2_000_000,), start),
+    }
+
+
+@linux
+def test_the_form_of_tensors(wide: str) -> None:
+    for batch in loader(TFRecordIterable(wide, batch_size=400, transform=forms), 1):
+        assert batch["last"].is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(batch["last"].flatten(), torch.arange(12_000).float())
+        assert batch["turned"].stride() == (1, 4)
+        assert batch["expanded"].stride() == (0, 1)
+        assert batch["expanded"].untyped_storage().nbytes() == 4000
+        assert batch["twice"].data_ptr() == batch["again"].data_ptr()
+        assert type(batch["careful"]) is Careful
+        assert torch.equal(batch["careful"].x, batch["twice"])
+        start = int(batch["twice"][0])
+        assert batch["part"].tolist() == list(range(start, start + 10))
+        part, table = batch["parts"]
+        assert part.tolist() == list(range(start, start + 2000))
+        assert int(table[-1]) == len(TABLE) - 1
+        assert (batch["large"] == start).all()
+    spans = [line.split()[0].split("-") for line in pieces()]
+    nbytes = sum(int(stop, 16) - int(begin, 16) for begin, stop in spans)
+    assert nbytes < 250 << 20  # TABLE, of 80 MB, went in a piece once, and then by torch
+    del batch, part, table
+
+
+@linux
+@pytest.mark.parametrize("size", [None, 40])
+def test_who_keeps_a_little_keeps_little(wide: str, size: int | None) -> None:
+    """A row, or one batch of many."""
+    kept = []
+    for number, one in enumerate(loader(TFRecordIterable(wide, batch_size=size), 1)):
+        if number % 100 == 7 or size is None:
+            kept.append((int(one["x"].max()), one["values"]))
+    assert all(int(values.max()) == x for x, values in kept)
+    del one
+    gc.collect()
+    spans = [line.split()[0].split("-") for line in pieces()]
+    nbytes = sum(int(stop, 16) - int(start, 16) for start, stop in spans)
+    assert nbytes <= 2 * sum(values.nbytes for _, values in kept)
+    kept.clear()
 
 
 def test_numbers_of_a_small_batch(tmp_path: Path) -> None:

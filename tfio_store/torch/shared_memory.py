@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.data import get_worker_info
 from typing_extensions import Self
 
@@ -37,9 +38,8 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // _ALIGNED) * _ALIGNED
 
 
-_SPARE = 4
-"""Pieces that a worker keeps although nobody uses them: a loader asks a worker for two batches
-ahead, one is in the training process, and one is being made."""
+_SPARE = 2
+"""Pieces that a worker keeps although nobody uses them."""
 
 _SPARE_BYTES = 16 << 20
 """Or the pieces that these bytes take, if they are more."""
@@ -57,8 +57,11 @@ through a pipe."""
 _DONE, _DROPPED = b"\1", b"\2"
 """What the training process says of a piece: it may be used again, or not."""
 
-_COPIED = 4 << 20
-"""Memory of so many bytes that torch has already shared is copied rather than handed over."""
+_ALONE = 1 << 20
+"""A tensor of so many bytes has a piece of its own: who keeps the labels keeps no pixels."""
+
+_SHARED = 4 << 20
+"""A tensor of so many bytes is left to torch if its memory is shared, or was sent before."""
 
 
 def _mapped(file: int, nbytes: int) -> torch.Tensor:
@@ -98,7 +101,7 @@ def _sent(batch: Any, contents: Any) -> Any:
     places = layout.placed(contents)
     if not layout.nbytes:
         return None
-    return _laid_out, (type(batch), places, *lender.send(layout))
+    return _laid_out, (*lender.send(layout), type(batch), places)
 
 
 class _Place(NamedTuple):
@@ -117,57 +120,88 @@ class _Strings(NamedTuple):
     lengths: list[int]
 
 
+class _Fields(NamedTuple):
+    """A named tuple, which would be made anew, and might look at what it is made of."""
+
+    kind: Any
+    parts: list[Any]
+
+
 class _Layout:
     """Where the tensors and the long byte strings of a batch will lie."""
 
     def __init__(self) -> None:
-        self.tensors: list[tuple[torch.Tensor, _Place]] = []
-        self.strings: list[tuple[list[bytes], int]] = []
+        self._tensors: list[torch.Tensor] = []
+        self._places: list[_Place] = []
+        self._strings: list[tuple[list[bytes], int]] = []
+        self._known: dict[int, _Place] = {}
         self.nbytes = 0
 
     def placed(self, column: Any) -> Any:
-        """The column with places for what lies there. Tensors of kinds that torch alone knows how
-        to pickle stay, and so do short strings."""
+        """The column with places for what lies there. Long tensors and those of kinds that torch
+        alone knows how to pickle stay, and so do short strings."""
         if type(column) is torch.Tensor:
-            return self._place(column) if _is_plain(column) else column
+            return self.place(column) if is_plain(column) and column.nbytes < _ALONE else column
         if type(column) is dict:
             return {name: self.placed(part) for name, part in column.items()}
         if type(column) is list and set(map(type, column)) == {bytes}:
-            return self._strings(column)
-        if isinstance(column, tuple) and hasattr(column, "_fields"):
-            return type(column)(*map(self.placed, column))
+            return self._placed_strings(column)
+        if (
+            isinstance(column, tuple)
+            and hasattr(column, "_make")
+            and not hasattr(column, "__dict__")
+        ):
+            return _Fields(type(column), [self.placed(part) for part in column])
         return column
 
-    def _place(self, tensor: torch.Tensor) -> _Place:
-        tensor = tensor.contiguous()
-        place = _Place(self.nbytes, tensor.dtype, tuple(tensor.shape), tensor.stride())
-        self.tensors.append((tensor, place))
-        self.nbytes += aligned(tensor.nbytes)
+    def place(self, tensor: torch.Tensor) -> _Place:
+        """A place for a tensor."""
+        place = self._known.get(id(tensor))
+        if place is None:
+            alike = tensor if tensor.is_contiguous() else torch.empty_like(tensor, device="meta")
+            place = _Place(self.nbytes, tensor.dtype, tuple(tensor.shape), alike.stride())
+            self._known[id(tensor)] = place
+            self._tensors.append(tensor)
+            self._places.append(place)
+            self.nbytes += aligned(tensor.nbytes)
         return place
 
-    def _strings(self, column: list[bytes]) -> Any:
+    def _placed_strings(self, column: list[bytes]) -> Any:
         lengths = list(map(len, column))
         nbytes = sum(lengths)
         if nbytes < _LONG * len(column):
             return column
         place = _Strings(self.nbytes, lengths)
-        self.strings.append((column, place.start))
+        self._strings.append((column, place.start))
         self.nbytes += aligned(nbytes)
         return place
 
     def fill(self, memory: torch.Tensor) -> None:
         """Copy all into the memory."""
         views = _Views(memory)
-        for tensor, place in self.tensors:
+        for tensor, place in zip(self._tensors, self._places, strict=True):
             views.at(place).copy_(tensor)
-        for strings, start in self.strings:
+        for strings, start in self._strings:
             joined = b"".join(strings)  # one call: a loop would give the lock away in its midst
             views.strings[start : start + len(joined)] = joined
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is nothing but numbers, each of which has a memory of its own."""
     special = tensor.requires_grad or tensor.is_nested or tensor.is_quantized
-    return tensor.is_cpu and tensor.layout is torch.strided and not special
+    if special or not tensor.is_cpu or tensor.layout is not torch.strided:
+        return False
+    return _copies(tensor.dtype) and tensor.nbytes <= tensor.untyped_storage().nbytes()
+
+
+@cache
+def _copies(dtype: torch.dtype) -> bool:
+    """Whether torch copies numbers of this kind."""
+    try:
+        torch.empty(1, dtype=dtype).copy_(torch.empty(1, dtype=dtype))
+    except (RuntimeError, TypeError):  # a NotImplementedError is one, too
+        return False
+    return True
 
 
 class _Views(dict[torch.dtype, torch.Tensor]):
@@ -207,17 +241,23 @@ class _Piece:
 
 
 class _News(NamedTuple):
-    """What the training process is told before it borrows a piece."""
+    """What the training process must know before it borrows a piece: it hears of it as soon as its
+    pickle is read."""
 
+    key: bytes
     worker: int
-    """The worker's process."""
+    """The worker's own number, and its process."""
     returned: Any
-    """The file in which it tells what it returns, at the first time."""
+    """The file in which it is told what is given back, at the first time."""
+    number: int
     file: Any
     nbytes: int
-    """The piece and its size, if it is new."""
+    """The piece, if it is new."""
     dropped: list[int]
     """Pieces that will not come again."""
+
+    def __reduce__(self) -> Any:
+        return _hear, tuple(self)
 
 
 class Lender:
@@ -236,8 +276,10 @@ class Lender:
         self._lent: dict[int, _Piece] = {}
         self._dropped: list[int] = []
         self._warned = False
-        self._by_torch = ForkingPickler._extra_reducers[torch.UntypedStorage]  # type: ignore[attr-defined]
-        ForkingPickler.register(torch.UntypedStorage, self._storage)
+        self._large: dict[int, StorageWeakRef] = {}
+        """The memory of long tensors that were sent, as far as it lives, by addresses."""
+        self._by_torch = ForkingPickler._extra_reducers[torch.Tensor]  # type: ignore[attr-defined]
+        ForkingPickler.register(torch.Tensor, self._tensor)
 
     def sends(self) -> bool:
         """Whether this is the thread that sends to the training process, and no other pickles."""
@@ -252,18 +294,27 @@ class Lender:
             layout.fill(memory)
             return _copied, (memory.numpy().tobytes(),)
         layout.fill(piece.memory)
-        return _borrowed, (self._key, piece.number, layout.nbytes, self._lend(piece))
+        news = self._lend(piece)
+        return _borrowed, (news, self._key, piece.number, layout.nbytes)
 
-    def _storage(self, storage: Any) -> Any:
-        """How the memory of a tensor is pickled that is in no such batch."""
-        nbytes = storage.nbytes()
-        is_ours = storage.device.type == "cpu" and nbytes and self.sends()
-        if not is_ours or (nbytes > _COPIED and storage.is_shared()):
-            return self._by_torch(storage)
+    def _tensor(self, tensor: torch.Tensor) -> Any:
+        """How a tensor is pickled that has no place in a batch."""
+        if not self.sends() or not is_plain(tensor) or self._is_torchs(tensor):
+            return self._by_torch(tensor)
         layout = _Layout()
-        layout.placed(torch.empty(0, dtype=torch.uint8).set_(storage))
-        layout.nbytes = nbytes
-        return _storage_of, self.send(layout)
+        place = layout.place(tensor)
+        return _laid_out, (*self.send(layout), _itself, place)
+
+    def _is_torchs(self, tensor: torch.Tensor) -> bool:
+        """Whether torch need not copy it, for it is a part of what is shared already, or will be
+        sent again and again."""
+        if tensor.nbytes < _SHARED or not tensor.nbytes:
+            return not tensor.nbytes
+        storage = tensor.untyped_storage()
+        known = self._large.get(storage.data_ptr())
+        self._large = {at: one for at, one in self._large.items() if not one.expired()}
+        self._large[storage.data_ptr()] = StorageWeakRef(storage)
+        return storage.is_shared() or (known is not None and not known.expired())
 
     def _taken(self, nbytes: int) -> _Piece | None:
         """A piece for so many bytes. None for few of them, and if too many pieces are lent."""
@@ -312,7 +363,8 @@ class Lender:
         self._lent[piece.number] = self._spare.pop(piece.number)
         if not (returned or file or dropped):
             return None
-        return _News(os.getpid(), returned, file, piece.nbytes, dropped)
+        about = piece.number, file, piece.nbytes
+        return _News(self._key, os.getpid(), returned, *about, dropped)
 
 
 def share_memory() -> None:
@@ -337,9 +389,8 @@ class _Borrower:
     """What the training process knows of one worker's memory."""
 
     def __init__(self, returned: int, worker: int) -> None:
-        self._returned, self._process = returned, os.getpid()
+        self._returned = _Returned(returned)
         self.pieces: dict[int, torch.Tensor] = {}
-        weakref.finalize(self, os.close, returned)
         children = [one for one in multiprocessing.active_children() if one.pid == worker]
         self._workers = [weakref.ref(one) for one in children]
 
@@ -356,13 +407,22 @@ class _Borrower:
     def memory(self, number: int, nbytes: int) -> torch.Tensor:
         """The first bytes of a piece, which goes back when nobody uses it."""
         array = self.pieces[number].numpy()[:nbytes]
-        weakref.finalize(array, self._give_back, number, len(_forks)).atexit = False
+        weakref.finalize(array, self._returned.tell, number, len(_forks)).atexit = False
         return torch.from_numpy(array)
 
-    def _give_back(self, number: int, forks: int) -> None:
+
+class _Returned:
+    """The file that tells a worker which pieces it has back. It outlives what is known of the
+    worker: tensors do."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._process = file, os.getpid()
+        weakref.finalize(self, os.close, file)
+
+    def tell(self, number: int, forks: int) -> None:
         """A child that was forked meanwhile has the tensors too, and gives nothing back."""
         if os.getpid() == self._process:
-            os.pwrite(self._returned, _DONE if forks == len(_forks) else _DROPPED, number)
+            os.pwrite(self._file, _DONE if forks == len(_forks) else _DROPPED, number)
 
 
 _borrowers: dict[bytes, _Borrower] = {}
@@ -372,13 +432,13 @@ _forks: list[None] = []
 
 
 def _laid_out(
-    kind: Callable[[Any], Any], places: Any, memory: Callable[..., torch.Tensor], given: Any
+    memory: Callable[..., torch.Tensor], given: Any, kind: Callable[[Any], Any], places: Any
 ) -> Any:
     return kind(_found(places, _Views(memory(*given))))
 
 
-def _storage_of(memory: Callable[..., torch.Tensor], given: Any) -> torch.UntypedStorage:
-    return memory(*given).untyped_storage()
+def _itself(found: Any) -> Any:
+    return found
 
 
 def _found(place: Any, views: _Views) -> Any:
@@ -391,8 +451,8 @@ def _found(place: Any, views: _Views) -> Any:
         memory = views.strings[place.start :]
         ends = list(accumulate(place.lengths, initial=0))
         return [bytes(memory[start:stop]) for start, stop in pairwise(ends)]
-    if isinstance(place, tuple) and hasattr(place, "_fields"):
-        return type(place)(*[_found(part, views) for part in place])
+    if type(place) is _Fields:
+        return place.kind._make([_found(part, views) for part in place.parts])
     return place
 
 
@@ -400,33 +460,47 @@ def _copied(contents: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(contents), dtype=torch.uint8)
 
 
-def _borrowed(key: bytes, number: int, nbytes: int, news: _News | None) -> torch.Tensor:
-    if news is not None:
-        _hear(key, number, news)
+def _borrowed(_: None, key: bytes, number: int, nbytes: int) -> torch.Tensor:
     return _borrowers[key].memory(number, nbytes)
 
 
-def _hear(key: bytes, number: int, news: _News) -> None:
+def _hear(
+    key: bytes, worker: int, returned: Any, number: int, file: Any, nbytes: int, dropped: list[int]
+) -> None:
     try:
-        returned, file = [one and one.detach() for one in (news.returned, news.file)]
+        returned, file = [one and one.detach() for one in (returned, file)]
     except (ConnectionError, FileNotFoundError, EOFError) as error:
-        raise RuntimeError(
-            f"worker process {news.worker} ended before its batch was read"
-        ) from error
+        raise RuntimeError(f"worker process {worker} ended before its batch was read") from error
     if returned is not None:
+        _send_copies()
         for other, one in list(_borrowers.items()):
             if one.ended():
                 _borrowers.pop(other, None)
-        _borrowers[key] = _Borrower(returned, news.worker)
+        _borrowers[key] = _Borrower(returned, worker)
         _borrowers[key].end_with_worker(key)
     pieces = _borrowers[key].pieces
     if file is not None:
         try:
-            pieces[number] = _mapped(file, news.nbytes)
+            pieces[number] = _mapped(file, nbytes)
         finally:
             os.close(file)
-    for gone in news.dropped:
+    for gone in dropped:
         pieces.pop(gone, None)
+
+
+@cache
+def _send_copies() -> None:
+    """Have this process send copies of borrowed memory to others. torch would move a tensor to
+    memory of its own, and an array that somebody has of it would stay in what goes back."""
+    by_torch = ForkingPickler._extra_reducers[torch.UntypedStorage]  # type: ignore[attr-defined]
+
+    def reduced(storage: Any) -> Any:
+        address = storage.data_ptr()
+        lent = [piece for one in _borrowers.values() for piece in one.pieces.values()]
+        is_lent = any(piece.data_ptr() == address for piece in lent)
+        return by_torch(storage.clone() if is_lent else storage)
+
+    ForkingPickler.register(torch.UntypedStorage, reduced)
 
 
 os.register_at_fork(before=partial(_forks.append, None), after_in_child=_borrowers.clear)
