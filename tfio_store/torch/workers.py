@@ -15,7 +15,7 @@ from torch.utils.data import get_worker_info
 
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage.cores import cores
-from tfio_store.torch.shared_memory import aligned
+from tfio_store.torch.layout import aligned
 
 # Errors that cross from a worker to the training process with all their attributes.
 #
