@@ -326,7 +326,7 @@ from torch.utils.data import DataLoader
 from tfio_store.torch import TFRecordIterable
 batches = iter(DataLoader(TFRecordIterable(sys.argv[1], batch_size=10), None, num_workers=1))
 held = next(batches)
-time.sleep(1)  # it is idle, and holds no lock of torch's
+time.sleep(3)  # it is idle, and holds no lock of torch's
 try:
     os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
     time.sleep(10)  # torch raises out of its handler of a child's end
