@@ -51,6 +51,7 @@ ROW = 170
 """Bytes of a record of 10 scalars."""
 BATCH, SIDE = 1024, 224
 PICTURES, PICTURES_A_CORE = 64, 768
+WORKERS = {"no workers": 0, "one worker": 1}
 PIXELS: dict[str, Any] = {"images": {"image": (SIDE, SIDE)}}
 GPU_BATCH, LOOP_STEPS = 256, 600
 
@@ -302,7 +303,7 @@ def pictures(run: Run) -> Rates:
             list(pool.map(several, [images[at : at + 16] for at in range(0, len(images), 16)]))
 
     rates = {"the decoder alone": rate(len(images) / 1e3, alone)}
-    for name, workers in (("no workers", 0), ("one worker", 1)):
+    for name, workers in WORKERS.items():
         call = partial(loaded, place, workers, BATCH // 16, **PIXELS)
         rates[name] = flow(call, len(images)) / 1e3
     return rates
@@ -384,7 +385,7 @@ def gpu(run: Run) -> Rates:
     one = {name: value.pin_memory() for name, value in one.items()}
     steps(iter([one] * 10))
     found = {"one batch again and again": steps(iter([one] * 60))}
-    for name, workers in (("no workers", 0), ("one worker", 1)):
+    for name, workers in WORKERS.items():
         found[name] = steps(loaded(place, workers, GPU_BATCH, **PIXELS))
     return found
 

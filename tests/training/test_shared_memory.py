@@ -412,6 +412,23 @@ def test_an_array_of_a_tensor_that_is_sent_on(wide: str) -> None:
     kept.clear()
 
 
+def forking(batch: dict[str, Any]) -> dict[str, Any]:
+    """A function of the user's that has a child, which pickles tensors of its own."""
+
+    def work() -> bool:
+        pickled = ForkingPickler.dumps([torch.full((40, WIDTH), -7, dtype=torch.int32)])
+        return b"tfio_store" not in bytes(pickled)
+
+    assert ended_well(forked(work))
+    return batch
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_of_a_worker_writes_nothing_there(wide: str) -> None:
+    """It has the memory that its parent uses."""
+    whole(list(loader(TFRecordIterable(wide, batch_size=400, transform=forking), 1)))
+
+
 class Checked(NamedTuple):
     """Of which a class follows that looks at what it is given."""
 

@@ -136,18 +136,23 @@ class Worker:
             return cls(0, 1, None, os.getpid())
         process: Any = multiprocessing.current_process()
         number = (process._identity or (0,))[-1]
-        pipes = pipes_of(getattr(process, "_args", ()))
+        pipes = pipes_of(queues_given())
         return cls(info.id, info.num_workers, info.seed - info.id, starter(), number, pipes)
 
 
-def pipes_of(given: Iterable[Any]) -> frozenset[int]:
-    """The numbers by which the system knows the pipes of queues among a process's arguments. They
-    are the same in each process, however it was started."""
+def queues_given() -> list[Queue[Any]]:
+    """The queues that a loader gave to this worker."""
+    given = getattr(multiprocessing.current_process(), "_args", ())
+    return [one for one in given if isinstance(one, Queue)]
+
+
+def pipes_of(queues: Iterable[Queue[Any]]) -> frozenset[int]:
+    """The numbers by which the system knows the pipes of queues. They are the same in each process,
+    however it was started."""
     found = set()
-    for queue in given:
-        if isinstance(queue, Queue):
-            with contextlib.suppress(OSError, AttributeError):
-                found.add(os.fstat(queue._reader.fileno()).st_ino)  # type: ignore[attr-defined]
+    for queue in queues:
+        with contextlib.suppress(OSError, AttributeError):
+            found.add(os.fstat(queue._reader.fileno()).st_ino)  # type: ignore[attr-defined]
     return frozenset(found - {0})
 
 

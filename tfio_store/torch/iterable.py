@@ -29,7 +29,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.metrics import WorkerMetrics
-from tfio_store.torch.shared_memory import Columns, Records
+from tfio_store.torch.shared_memory import SharedColumns, SharedRecords
 from tfio_store.torch.states import Saved, Standing
 from tfio_store.torch.tensors import Content, content_of
 from tfio_store.torch.workers import Lent, carrying_errors, threads_here
@@ -569,11 +569,11 @@ class Steps(Iterator[Any]):
         raise NotImplementedError
 
 
-class WholeColumns(Columns):
+class WholeColumns(SharedColumns):
     """A batch. By this class torch's default collate_fn finds `_refused`."""
 
 
-class WholeRecords(Records):
+class WholeRecords(SharedRecords):
     """A batch of records as they are. By this class torch's default collate_fn finds `_refused`."""
 
 

@@ -24,7 +24,7 @@ _LONG = 1 << 10
 through a pipe."""
 
 
-class _Place(NamedTuple):
+class _TensorPlace(NamedTuple):
     """Where a tensor lies in a batch's memory."""
 
     start: int
@@ -33,14 +33,14 @@ class _Place(NamedTuple):
     strides: tuple[int, ...]
 
 
-class _Strings(NamedTuple):
+class _StringsPlace(NamedTuple):
     """Where byte strings lie end to end."""
 
     start: int
     lengths: list[int]
 
 
-class _Fields(NamedTuple):
+class _TuplePlace(NamedTuple):
     """A named tuple, which would be made anew, and might look at what it is made of."""
 
     kind: Any
@@ -51,10 +51,9 @@ class Layout:
     """Where the tensors and the long byte strings of a batch will lie."""
 
     def __init__(self) -> None:
-        self._tensors: list[torch.Tensor] = []
-        self._places: list[_Place] = []
+        self._tensors: dict[int, tuple[torch.Tensor, _TensorPlace]] = {}
+        """By their identities: what comes twice lies there once."""
         self._strings: list[tuple[list[bytes], int]] = []
-        self._known: dict[int, _Place] = {}
         self.nbytes = 0
 
     def placed(self, column: Any) -> Any:
@@ -71,27 +70,25 @@ class Layout:
             and hasattr(column, "_make")
             and not hasattr(column, "__dict__")
         ):
-            return _Fields(type(column), [self.placed(part) for part in column])
+            return _TuplePlace(type(column), [self.placed(part) for part in column])
         return column
 
-    def place(self, tensor: torch.Tensor) -> _Place:
+    def place(self, tensor: torch.Tensor) -> _TensorPlace:
         """A place for a tensor."""
-        place = self._known.get(id(tensor))
-        if place is None:
+        if id(tensor) not in self._tensors:
             alike = tensor if tensor.is_contiguous() else torch.empty_like(tensor, device="meta")
-            place = _Place(self.nbytes, tensor.dtype, tuple(tensor.shape), alike.stride())
-            self._known[id(tensor)] = place
-            self._tensors.append(tensor)
-            self._places.append(place)
+            shape, strides = tuple(tensor.shape), alike.stride()
+            place = _TensorPlace(self.nbytes, tensor.dtype, shape, strides)
+            self._tensors[id(tensor)] = tensor, place
             self.nbytes += aligned(tensor.nbytes)
-        return place
+        return self._tensors[id(tensor)][1]
 
     def _placed_strings(self, column: list[bytes]) -> Any:
         lengths = list(map(len, column))
         nbytes = sum(lengths)
         if nbytes < _LONG * len(column):
             return column
-        place = _Strings(self.nbytes, lengths)
+        place = _StringsPlace(self.nbytes, lengths)
         self._strings.append((column, place.start))
         self.nbytes += aligned(nbytes)
         return place
@@ -99,7 +96,7 @@ class Layout:
     def fill(self, memory: torch.Tensor) -> None:
         """Copy all into the memory."""
         views = Views(memory)
-        for tensor, place in zip(self._tensors, self._places, strict=True):
+        for tensor, place in self._tensors.values():
             views.at(place).copy_(tensor)
         for strings, start in self._strings:
             joined = b"".join(strings)  # one call: a loop would give the lock away in its midst
@@ -138,21 +135,21 @@ class Views(dict[torch.dtype, torch.Tensor]):
     def strings(self) -> memoryview:
         return memoryview(self._memory.numpy())
 
-    def at(self, place: _Place) -> torch.Tensor:
+    def at(self, place: _TensorPlace) -> torch.Tensor:
         first = place.start // place.dtype.itemsize
         return self[place.dtype].as_strided(place.shape, place.strides, first)
 
 
 def placed_back(place: Any, views: Views) -> Any:
     """What `Layout.placed` has replaced."""
-    if type(place) is _Place:
+    if type(place) is _TensorPlace:
         return views.at(place)
     if type(place) is dict:
         return {name: placed_back(part, views) for name, part in place.items()}
-    if type(place) is _Strings:
+    if type(place) is _StringsPlace:
         memory = views.strings[place.start :]
         ends = list(accumulate(place.lengths, initial=0))
         return [bytes(memory[start:stop]) for start, stop in pairwise(ends)]
-    if type(place) is _Fields:
+    if type(place) is _TuplePlace:
         return place.kind._make([placed_back(part, views) for part in place.parts])
     return place

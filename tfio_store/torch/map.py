@@ -16,7 +16,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.record_source import RecordSource, is_number
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.torch.shared_memory import Columns
+from tfio_store.torch.shared_memory import SharedColumns
 from tfio_store.torch.tensors import Content, content_of
 from tfio_store.torch.workers import Lent, carrying_errors, threads_here
 
@@ -151,7 +151,7 @@ class Fetched(Sequence[Any]):
 
     def batch(self) -> dict[str, Any]:
         """All rows as one batch."""
-        return Columns(self._content.batch(_shown(self._content, self._decoded)))
+        return SharedColumns(self._content.batch(_shown(self._content, self._decoded)))
 
     def __len__(self) -> int:
         return self._count
@@ -172,7 +172,7 @@ def _shown(content: Content, decoded: Any) -> Any:
 def _collated(batch: Sequence[Row], *, collate_fn_map: Any = None) -> dict[str, Any]:
     if isinstance(batch, Fetched):
         return batch.batch()
-    return Columns(
+    return SharedColumns(
         (name, collate([row[name] for row in batch], collate_fn_map=collate_fn_map))
         for name in batch[0]
     )

@@ -16,7 +16,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache, partial
-from multiprocessing.queues import Queue
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -27,7 +26,7 @@ from torch.utils.data import get_worker_info
 from typing_extensions import Self
 
 from tfio_store.storage.retry import log
-from tfio_store.torch.epochs import nameless_file
+from tfio_store.torch.epochs import nameless_file, queues_given
 from tfio_store.torch.layout import Layout, Views, is_plain, placed_back
 
 _SPARE = 2
@@ -59,7 +58,7 @@ def _mapped(file: int, nbytes: int) -> torch.Tensor:
 # batch in a worker has to do with this.
 
 
-class Columns(dict[str, Any]):
+class SharedColumns(dict[str, Any]):
     """A batch, which leaves a worker in one piece of memory: ten columns of it take a third of the
     time of ten tensors."""
 
@@ -70,7 +69,7 @@ class Columns(dict[str, Any]):
         return _sent(self, dict(self)) or super().__reduce_ex__(protocol)
 
 
-class Records(list[bytes]):
+class SharedRecords(list[bytes]):
     """A batch of records as they are, which leaves a worker likewise."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
@@ -79,17 +78,17 @@ class Records(list[bytes]):
 
 def _sent(batch: Any, contents: Any) -> Any:
     """How a batch is pickled for the training process. None if it is for anybody else."""
-    lender = _lender()
-    if lender is None or not lender.sends():
+    sender = _sender()
+    if sender is None or not sender.sends():
         return None
     layout = Layout()
     places = layout.placed(contents)
     if not layout.nbytes:
         return None
-    return _laid_out, (*lender.send(layout), type(batch), places)
+    return _laid_out, (*sender.send(layout), type(batch), places)
 
 
-class _Piece:
+class _SharedPiece:
     """A piece of memory of this worker."""
 
     def __init__(self, number: int, nbytes: int) -> None:
@@ -126,20 +125,19 @@ class _News(NamedTuple):
         return _hear, tuple(self)
 
 
-class Lender:
+class Sender:
     """The pieces of memory of this worker, some of them lent to the training process.
 
     The training process tells what it has done with by a file of one byte for each piece."""
 
-    def __init__(self, process: Any) -> None:
-        given = getattr(process, "_args", ())
-        self._queues = [one for one in given if isinstance(one, Queue)]
+    def __init__(self) -> None:
+        self._queues = queues_given()
         self._key = os.urandom(16)
         self._returned, self._told = nameless_file("tfio_store.returned"), False
         self._count = 0
-        self._spare: dict[int, _Piece] = {}
+        self._spare: dict[int, _SharedPiece] = {}
         """By their numbers, the one that came back last at the end."""
-        self._lent: dict[int, _Piece] = {}
+        self._lent: dict[int, _SharedPiece] = {}
         self._dropped: list[int] = []
         self._warned = False
         self._large: dict[int, StorageWeakRef] = {}
@@ -161,11 +159,11 @@ class Lender:
             return _copied, (memory.numpy().tobytes(),)
         layout.fill(piece.memory)
         news = self._lend(piece)
-        return _borrowed, (news, self._key, piece.number, layout.nbytes)
+        return _received, (news, self._key, piece.number, layout.nbytes)
 
     def _tensor(self, tensor: torch.Tensor) -> Any:
         """How a tensor is pickled that has no place in a batch."""
-        if not self.sends() or not is_plain(tensor) or self._is_torchs(tensor):
+        if not (self.sends() and is_plain(tensor) and tensor.nbytes) or self._is_torchs(tensor):
             return self._by_torch(tensor)
         layout = Layout()
         place = layout.place(tensor)
@@ -174,15 +172,15 @@ class Lender:
     def _is_torchs(self, tensor: torch.Tensor) -> bool:
         """Whether torch need not copy it, for it is a part of what is shared already, or will be
         sent again and again."""
-        if tensor.nbytes < _SHARED or not tensor.nbytes:
-            return not tensor.nbytes
+        if tensor.nbytes < _SHARED:
+            return False
         storage = tensor.untyped_storage()
         known = self._large.get(storage.data_ptr())
         self._large = {at: one for at, one in self._large.items() if not one.expired()}
         self._large[storage.data_ptr()] = StorageWeakRef(storage)
         return storage.is_shared() or (known is not None and not known.expired())
 
-    def _taken(self, nbytes: int) -> _Piece | None:
+    def _taken(self, nbytes: int) -> _SharedPiece | None:
         """A piece for so many bytes. None for few of them, and if too many pieces are lent."""
         if nbytes <= _SMALL:
             return None
@@ -194,7 +192,7 @@ class Lender:
         if fits:
             return min(fits, key=lambda one: one.nbytes)
         step = max(mmap.PAGESIZE, 1 << (nbytes.bit_length() - 3))
-        piece = self._spare[self._count] = _Piece(self._count, -(-nbytes // step) * step)
+        piece = self._spare[self._count] = _SharedPiece(self._count, -(-nbytes // step) * step)
         self._count += 1
         return piece
 
@@ -220,7 +218,7 @@ class Lender:
             oldest.close()
             self._dropped.append(oldest.number)
 
-    def _lend(self, piece: _Piece) -> _News | None:
+    def _lend(self, piece: _SharedPiece) -> _News | None:
         """Lend a piece, and say what the training process does not know."""
         returned = None if self._told else DupFd(self._returned)
         file = None if piece.file is None else DupFd(piece.file)
@@ -235,38 +233,36 @@ class Lender:
 
 def share_memory() -> None:
     """In a worker: have all tensors that it sends go by it, whatever is made of them."""
-    _lender()
+    _sender()
 
 
-def _lender() -> Lender | None:
+def _sender() -> Sender | None:
     """That of this worker; None if this process is none."""
-    return None if get_worker_info() is None else _lender_of(os.getpid())
+    return None if get_worker_info() is None else _sender_of(os.getpid())
 
 
 @cache
-def _lender_of(_: int) -> Lender:
-    return Lender(multiprocessing.current_process())
+def _sender_of(_: int) -> Sender:
+    return Sender()
 
 
 # In the training process: tensors lie in what workers lent, until the last of them is gone.
 
 
-class _Borrower:
+class _Receiver:
     """What the training process knows of one worker's memory."""
 
-    def __init__(self, returned: int, worker: int) -> None:
+    def __init__(self, key: bytes, returned: int, worker: int) -> None:
         self._returned = _Returned(returned)
         self.pieces: dict[int, torch.Tensor] = {}
         children = [one for one in multiprocessing.active_children() if one.pid == worker]
         self._workers = [weakref.ref(one) for one in children]
-
-    def end_with_worker(self, key: bytes) -> None:
-        """Forget the worker when its loader does."""
-        for worker in self._workers:
-            weakref.finalize(worker(), _borrowers.pop, key, None).atexit = False
+        for one in children:  # when the loader forgets it
+            weakref.finalize(one, _receivers.pop, key, None).atexit = False
 
     def ended(self) -> bool:
-        """Whether the worker is gone, or its loader."""
+        """Whether the worker is gone. torch never forgets those that stay and whose batches it
+        pins."""
         workers = [worker() for worker in self._workers]
         return any(worker is None or not worker.is_alive() for worker in workers)
 
@@ -291,7 +287,7 @@ class _Returned:
             os.pwrite(self._file, _DONE if forks == len(_forks) else _DROPPED, number)
 
 
-_borrowers: dict[bytes, _Borrower] = {}
+_receivers: dict[bytes, _Receiver] = {}
 
 _forks: list[None] = []
 """Some for each child that this process has forked."""
@@ -311,8 +307,9 @@ def _copied(contents: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(contents), dtype=torch.uint8)
 
 
-def _borrowed(_: None, key: bytes, number: int, nbytes: int) -> torch.Tensor:
-    return _borrowers[key].memory(number, nbytes)
+def _received(_: None, key: bytes, number: int, nbytes: int) -> torch.Tensor:
+    """``_``: what was heard, which is read first; see `_News`."""
+    return _receivers[key].memory(number, nbytes)
 
 
 def _hear(
@@ -324,12 +321,11 @@ def _hear(
         raise RuntimeError(f"worker process {worker} ended before its batch was read") from error
     if returned is not None:
         _send_copies()
-        for other, one in list(_borrowers.items()):
+        for other, one in list(_receivers.items()):
             if one.ended():
-                _borrowers.pop(other, None)
-        _borrowers[key] = _Borrower(returned, worker)
-        _borrowers[key].end_with_worker(key)
-    pieces = _borrowers[key].pieces
+                _receivers.pop(other, None)
+        _receivers[key] = _Receiver(key, returned, worker)
+    pieces = _receivers[key].pieces
     if file is not None:
         try:
             pieces[number] = _mapped(file, nbytes)
@@ -347,7 +343,7 @@ def _send_copies() -> None:
 
     def reduced(storage: Any) -> Any:
         address = storage.data_ptr()
-        lent = [piece for one in _borrowers.values() for piece in one.pieces.values()]
+        lent = [piece for one in _receivers.values() for piece in one.pieces.values()]
         is_lent = any(piece.data_ptr() == address for piece in lent)
         return by_torch(storage.clone() if is_lent else storage)
 
@@ -355,4 +351,4 @@ def _send_copies() -> None:
 
 
 _note = partial(_forks.append, None)
-os.register_at_fork(before=_note, after_in_parent=_note, after_in_child=_borrowers.clear)
+os.register_at_fork(before=_note, after_in_parent=_note, after_in_child=_receivers.clear)
