@@ -18,7 +18,8 @@
 #define SLOTS 128
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
 #define LARGEST POOL_LEAST
-#define MAPPED ((size_t)8 << 20) /* from here on memory is mapped */
+#define MAPPED ((size_t)1 << 20)  /* from here on memory is mapped */
+#define HUGE_AT ((size_t)8 << 20) /* a huge page reaches into the unused part of shorter memory */
 
 typedef struct {
     void *memory;
@@ -38,7 +39,7 @@ static void *fresh(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE /* one page fault for 2 MiB, where the system has such pages */
-    (void)madvise(memory, size, MADV_HUGEPAGE);
+    if (size >= HUGE_AT) (void)madvise(memory, size, MADV_HUGEPAGE);
 #endif
     return memory;
 }
