@@ -18,7 +18,7 @@
 #define SLOTS 128
 #define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
 #define LARGEST POOL_LEAST
-#define MAPPED ((size_t)1 << 20)  /* from here on memory is mapped */
+#define MAPPED ((size_t)2 << 20)  /* from here on memory is mapped */
 #define HUGE_AT ((size_t)8 << 20) /* a huge page reaches into the unused part of shorter memory */
 
 typedef struct {
