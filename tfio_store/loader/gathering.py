@@ -28,7 +28,7 @@ from tfio_store.loader.content import LoaderContent, Reader, between
 from tfio_store.read.marks import AnyMark
 from tfio_store.read.traversal import traversal_of
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage.cores import begins, cores, num_workers, workers
+from tfio_store.storage.cores import begin, begins, cores, workers
 from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.threads import Owner
 
@@ -112,7 +112,7 @@ class _Load:
         if self._apart:
             return
         numbers = self._content.numbers(self._parts)
-        if numbers is not None and numbers.begin(num_workers(self._threads), cores()):
+        if numbers is not None and begin(numbers, self._threads):
             self._decoding = os.getpid(), numbers
         else:
             future = workers(self._threads).submit(self._made_ahead, threads)

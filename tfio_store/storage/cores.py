@@ -1,5 +1,5 @@
-"""`cores`: how many cores this process may use; `workers`, the threads that use them; and `begins`,
-for who waits for these."""
+"""`cores`: how many cores this process may use; `workers`, the threads that use them; `begin` for
+threads of C; and `begins`, for who waits for either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tfio_store.storage.threads import PerProcess, Threads, pool
 
-__all__ = ["begins", "cores", "num_workers", "workers"]
+__all__ = ["begin", "begins", "cores", "num_workers", "workers"]
 
 _PATIENCE = 0.001
 """Seconds that a woken thread may take to begin."""
@@ -41,7 +41,15 @@ def num_workers(threads: int | None = None) -> int:
 class Task(Protocol):
     """What threads of C may work on."""
 
+    def begin(self, threads: int, at_once: int) -> bool: ...
+
     def begins(self, patience: float) -> bool: ...
+
+
+def begin(task: Task, threads: int | None) -> bool:
+    """Hand it to the threads of C: as many as there are `workers`, of which so many as there are
+    cores keep one busy, and the others wait for disks. False where nothing can be done."""
+    return task.begin(num_workers(threads), cores())
 
 
 def begins(work: Future[Any] | Task) -> bool:

@@ -17,7 +17,7 @@ from tfio_store.errors import Reason
 from tfio_store.records.damage import damaged, ends_before
 from tfio_store.records.framing import FileScan, pool_serve
 from tfio_store.storage import Store, Version
-from tfio_store.storage.cores import begins, cores, num_workers, workers
+from tfio_store.storage.cores import begin, begins, cores, num_workers, workers
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.threads import Owner, then
 
@@ -392,7 +392,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], Any]]):
         work = partial(here.work, here, read, False)
         if self._waiting:
             task = None if here.task is None else here.task(here)
-            if task is not None and task.begin(num_workers(self._threads), cores()):
+            if task is not None and begin(task, self._threads):
                 return _Begun(fetch, here.path, task, work=partial(work, task))
             return _Begun(fetch, here.path, workers(self._threads).submit(work), work=work)
         return _Begun(fetch, here.path, None, work=partial(_by_caller, here, read, self._threads))

@@ -34,8 +34,8 @@ from tfio_store.tables.infer import read_by, schema_of_source, telling
 
 
 _MOST_BYTES = 24 << 20
-"""Bytes of records that are decoded ahead of what is asked for. They, what is made of them, and what
-threads need meanwhile take three times as much."""
+"""Bytes of records that are decoded ahead of what is asked for. With what is made of them, and what
+threads need meanwhile, they take three times as much."""
 
 _READ_AHEAD = MEMORY_BUDGET // 2
 """Bytes that are read ahead of these. What is made of records takes as much again."""
