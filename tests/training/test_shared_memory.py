@@ -508,3 +508,33 @@ def test_who_keeps_a_little_keeps_little(wide: str, size: int | None) -> None:
 def test_numbers_of_a_small_batch(tmp_path: Path) -> None:
     found = numbers(loader(TFRecordIterable(written(str(tmp_path / "train")), batch_size=1), 2))
     assert sorted(found) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+def test_an_array_of_what_is_sent_on_stays(wide: str, rows: int) -> None:
+    """Batches of 8 kB in a piece, and of less by themselves."""
+    names = ["values"] if rows > 2 else ["x"]
+    dataset = TFRecordIterable(wide, batch_size=rows, columns=names)
+    queue = torch.multiprocessing.get_context("fork").Queue()
+    kept: list[tuple[Any, Any]] = []
+    for batch in loader(dataset, 1):
+        tensor = batch[names[0]]
+        if len(kept) < 40:
+            kept.append((tensor.numpy(), tensor.clone()))
+            queue.put(tensor)
+            assert (queue.get() == tensor).all()
+    del tensor, batch
+    junk = [torch.full((3, 300), -1) for _ in range(200)]
+    assert all((torch.from_numpy(array) == copied).all() for array, copied in kept)
+    del junk
+
+
+def test_a_first_batch_that_cannot_be_pickled(wide: str) -> None:
+    """torch prints the worker's error, and waits for the batch for ever."""
+
+    def spoilt(batch: Any) -> Any:
+        return {**batch, "spoilt": lambda: None} if 0 in batch["x"] else batch
+
+    batches = iter(loader(TFRecordIterable(wide, batch_size=40, transform=spoilt), 1))
+    with pytest.raises(RuntimeError, match="could not be pickled"):
+        next(batches)

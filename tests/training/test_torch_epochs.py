@@ -43,6 +43,38 @@ def test_the_first_worker_of_a_pass_takes_the_next_epoch_for_all() -> None:
     assert epochs.next == 2
 
 
+def test_threads_that_begin_passes_take_an_epoch_each() -> None:
+    epochs = Epochs()
+    found: list[int] = []
+
+    def several() -> None:
+        for _ in range(25):
+            found.append(epochs.begin(None, Worker(0, 1, None, os.getpid())).epoch)
+
+    threads = [threading.Thread(target=several) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(200))
+
+
+@pytest.mark.parametrize("method", first(1, ["fork", "spawn"]))
+def test_a_pass_that_begins_while_workers_start(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another thread of the program may begin it. It has an epoch of its own."""
+    dataset = TFRecordIterable(written(f"{tmp_path}/a"), batch_size=64, shuffle=True)
+    start = BaseProcess.start
+
+    def started(process: BaseProcess) -> None:
+        start(process)
+        next(iter(dataset))
+
+    monkeypatch.setattr(BaseProcess, "start", started)
+    assert sorted(numbers(loader(dataset, 3, method))) == list(range(COUNT))
+
+
 def test_passes_at_once_do_not_mix() -> None:
     epochs = Epochs()
     order = [([7, 1], 0), ([8, 1], 1), ([8, 1], 0), ([7, 1], 1)]

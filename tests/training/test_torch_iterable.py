@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, product
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -348,3 +350,25 @@ def test_a_batch_is_a_dict_or_a_list(url: str) -> None:
         for batch in loader(TFRecordIterable(url, schema=schema, batch_size=8), 1):
             assert isinstance(batch, kind)
             assert isinstance(pickle.loads(pickle.dumps(batch)), kind)
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_one_thread_at_a_time(url: str, size: int | None) -> None:
+    """A second one gets an error, and no record comes twice or is lost."""
+    inside, leave = Event(), Event()
+
+    def waits(batch: Any) -> Any:
+        inside.set()
+        assert leave.wait(60)
+        return batch
+
+    steps = iter(TFRecordIterable(url, batch_size=size, transform=waits))
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(next, steps)
+        assert inside.wait(60)
+        with pytest.raises(RuntimeError, match="in use by another thread"):
+            next(steps)
+        leave.set()
+        found = [held.result(), *steps]
+    values = chain.from_iterable(np.atleast_1d(each["x"]).tolist() for each in found)
+    assert sorted(values) == ALL

@@ -21,6 +21,7 @@ from tfio_store.loader.packing import Packing, packing_of
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.one_thread import OneThread
 from tfio_store.storage import Storage
 
 
@@ -243,8 +244,13 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
         self._resumed: Any = None
         """The source of a state of the beginning, if it is not that of the dataset."""
         self._steps: _Steps | None = None
+        self._turn = OneThread("the stream's iterator")
 
     def __next__(self) -> Any:
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         while True:
             begun = self._standing()
             if self._num_epochs is not None and begun.epoch >= self._num_epochs:

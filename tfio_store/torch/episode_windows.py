@@ -223,6 +223,7 @@ class _WindowSteps(Steps):
     """One pass over a share."""
 
     def __init__(self, at: _Standing, made: _Made) -> None:
+        super().__init__()
         self._at, self._made = at, made
         self._given = at.given
         size = made.batch_size or _ROWS_AT_ONCE

@@ -18,10 +18,13 @@ from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.queues import Queue
 from multiprocessing.reduction import DupFd
+from threading import Lock
 from typing import Any
 
 import torch.distributed
 from torch.utils.data import get_worker_info
+
+from tfio_store.storage.threads import PerProcess
 
 # Finds which process of a job this is, and which worker of its loader.
 
@@ -246,6 +249,7 @@ class Epochs:
 
     def _open(self, file: int, maker: int) -> None:
         self._file, self._maker = file, maker
+        self._turns = PerProcess(Lock)
         self._closing = weakref.finalize(self, os.close, file)
 
     @property
@@ -295,16 +299,18 @@ class Epochs:
 
     @contextmanager
     def _locked(self, process: int) -> Iterator[_Loading]:
-        """The passes of a process, for a look or a change."""
-        fcntl.lockf(self._file, fcntl.LOCK_EX)
-        try:
-            kept = self._kept()
-            mine = self._of(kept, process)
-            yield mine
-            kept[str(process)] = asdict(mine)
-            os.pwrite(self._file, json.dumps(kept).encode() + b"\n", 0)
-        finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
+        """The passes of a process, for a look or a change. A file's lock keeps out processes, and
+        no threads of this one."""
+        with self._turns.here:
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+            try:
+                kept = self._kept()
+                mine = self._of(kept, process)
+                yield mine
+                kept[str(process)] = asdict(mine)
+                os.pwrite(self._file, json.dumps(kept).encode() + b"\n", 0)
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def _kept(self) -> dict[str, Any]:
         """The contents of the file for each process. It ends with a line, behind which lies what

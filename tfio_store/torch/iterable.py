@@ -26,6 +26,7 @@ from tfio_store.loader.packing import Packing, packing_of
 from tfio_store.read.mixture import Mixture, datasets_of
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.one_thread import OneThread
 from tfio_store.storage import Storage
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.metrics import WorkerMetrics
@@ -66,9 +67,8 @@ class _Length:
         frame = sys._getframe(1)
         loader = frame.f_locals.get("self")
         asked = isinstance(loader, DataLoader) and loader.dataset is dataset
-        counts = (
-            asked and frame.f_code.co_name == "__len__"
-        )  # Accelerate's loaders ask for rows too
+        # Accelerate's loaders ask for rows too
+        counts = asked and frame.f_code.co_name == "__len__"
         try:
             workers = dataset._workers_of(loader if asked else None)
             length = self._steps(dataset, workers, loader if counts else None)
@@ -248,8 +248,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._num_workers = num_workers
         self._epochs = Epochs()
         self._metrics = WorkerMetrics()
-        self._begun = 0
-        """How many passes have begun in this process, and in the one that it was forked from."""
+        self._begun = 0, 0
+        """A process, and how many passes have begun in it."""
         self._running: tuple[int, int, int, Steps] | None = None
         """The last pass of this process: its epoch, its share of how many, and its steps."""
         self._restored: Saved | None = None
@@ -392,8 +392,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         ranks = self._place()
         index = ranks.rank * worker.count + worker.number
         count = ranks.world_size * worker.count
-        self._begun += 1
-        key = None if worker.seed is None else [worker.seed, self._begun]
+        process, passes = self._begun
+        self._begun = os.getpid(), passes + 1 if process == os.getpid() else 1
+        key = None if worker.seed is None else [worker.seed, self._begun[1]]
         saved, self._restored = self._restored, None
         at = None if saved is None else saved.epoch
         begun = self._epochs.begin(key, worker, at)
@@ -542,12 +543,15 @@ def _share_of(
 
 
 class Steps(Iterator[Any]):
-    """The records of a pass."""
+    """The records of a pass, for one thread at a time. RuntimeError for others meanwhile."""
 
     ended = False
     """Whether everything was given."""
     tell: Callable[[dict[str, float]], None] | None = None
     """In a worker: what takes its numbers."""
+
+    def __init__(self) -> None:
+        self._turn = OneThread("the dataset's iterator")
 
     def state(self) -> dict[str, Any]:
         """The state of the reader behind what was given."""
@@ -558,7 +562,7 @@ class Steps(Iterator[Any]):
         return {}
 
     def __next__(self) -> Any:
-        with carrying_errors:
+        with self._turn, carrying_errors:
             return self._step()
 
     def _told(self) -> None:
@@ -595,6 +599,7 @@ class Nothing(Steps):
     ended = True
 
     def __init__(self, state: dict[str, Any]) -> None:
+        super().__init__()
         self._state = state
 
     def state(self) -> dict[str, Any]:
@@ -608,6 +613,7 @@ class Batches(Steps):
     """Batches of rows."""
 
     def __init__(self, gathering: Gathering | PackedRows, content: Content) -> None:
+        super().__init__()
         self._gathering, self._content = gathering, content
 
     def state(self) -> dict[str, Any]:
@@ -634,6 +640,7 @@ class Rows(Steps):
     """Single rows."""
 
     def __init__(self, gathering: Gathering | PackedRows, content: Content) -> None:
+        super().__init__()
         self._gathering, self._content = gathering, content
         self._rows: list[Any] = []
         self._next = 0

@@ -14,7 +14,8 @@ import multiprocessing
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, NamedTuple, SupportsIndex
@@ -279,7 +280,8 @@ class _Returned:
 
     def __init__(self, file: int) -> None:
         self._file, self._process = file, os.getpid()
-        weakref.finalize(self, os.close, file)
+        # a program that ends closes it, and threads may still have tensors then
+        weakref.finalize(self, os.close, file).atexit = False
 
     def tell(self, number: int, forks: int) -> None:
         """A child that was forked meanwhile has the tensors too, and gives nothing back."""
@@ -303,13 +305,34 @@ def _itself(found: Any) -> Any:
     return found
 
 
+_copies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The memory of what was sent by itself, by addresses."""
+
+
 def _copied(contents: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(contents), dtype=torch.uint8)
+    array = np.frombuffer(bytearray(contents), np.uint8)
+    memory = torch.from_numpy(array)
+    _copies[memory.data_ptr()] = array
+    _send_copies()
+    return memory
 
 
 def _received(_: None, key: bytes, number: int, nbytes: int) -> torch.Tensor:
     """``_``: what was heard, which is read first; see `_News`."""
-    return _receivers[key].memory(number, nbytes)
+    with _all_came():
+        return _receivers[key].memory(number, nbytes)
+
+
+@contextmanager
+def _all_came() -> Iterator[None]:
+    """RuntimeError for what should be known by now."""
+    try:
+        yield
+    except KeyError:
+        raise RuntimeError(
+            "an earlier batch of this worker could not be pickled, and did not come; the worker's "
+            "own message says why"
+        ) from None
 
 
 def _hear(
@@ -325,11 +348,13 @@ def _hear(
             if one.ended():
                 _receivers.pop(other, None)
         _receivers[key] = _Receiver(key, returned, worker)
-    pieces = _receivers[key].pieces
-    if file is not None:
-        try:
+    try:
+        with _all_came():
+            pieces = _receivers[key].pieces
+        if file is not None:
             pieces[number] = _mapped(file, nbytes)
-        finally:
+    finally:
+        if file is not None:
             os.close(file)
     for gone in dropped:
         pieces.pop(gone, None)
@@ -337,15 +362,15 @@ def _hear(
 
 @cache
 def _send_copies() -> None:
-    """Have this process send copies of borrowed memory to others. torch would move a tensor to
+    """Have this process send copies of what workers sent to others. torch would move a tensor to
     memory of its own, and an array that somebody has of it would stay in what goes back."""
     by_torch = ForkingPickler._extra_reducers[torch.UntypedStorage]  # type: ignore[attr-defined]
 
     def reduced(storage: Any) -> Any:
         address = storage.data_ptr()
         lent = [piece for one in _receivers.values() for piece in one.pieces.values()]
-        is_lent = any(piece.data_ptr() == address for piece in lent)
-        return by_torch(storage.clone() if is_lent else storage)
+        is_sent = address in _copies or any(piece.data_ptr() == address for piece in lent)
+        return by_torch(storage.clone() if is_sent else storage)
 
     ForkingPickler.register(torch.UntypedStorage, reduced)
 

@@ -234,9 +234,8 @@ def content_of(
         raise TypeError(f"transform= takes a function, not {transform!r}")
     found = Content.of(source, reader, schema, columns, images, skips=skips, packing=packing)
     made = replace(found, transform=transform)
-    made.batch(
-        made.shown(made.decode(RecordBatch.from_records([])), 1)
-    )  # so that a dtype fails at once
+    # a dtype that torch lacks fails at once
+    made.batch(made.shown(made.decode(RecordBatch.from_records([])), 1))
     return made
 
 
