@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,17 @@ def test_a_host_that_is_missing(url: str) -> None:
     next(lone)
     with pytest.raises(ValueError, match="different numbers of shares"):
         stream(url, shuffle=True, resume=[states[0], saved(lone)])
+
+
+def test_one_thread_at_a_time(url: str) -> None:
+    rows = iter(stream(url))
+    read = [next(rows)]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(rows._turn.__enter__).result()
+        with pytest.raises(RuntimeError, match="in use by another thread"):
+            next(rows)
+        pool.submit(rows._turn.__exit__).result()
+    assert xs([*read, *rows]) == ALL
 
 
 def test_what_has_ended_stays_ended(url: str) -> None:
