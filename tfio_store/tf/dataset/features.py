@@ -31,14 +31,24 @@ _TENSORFLOWS = (
     tf.io.RaggedFeature,
     tf.io.SparseFeature,
 )
+_PARSED = (tf.float32, tf.int64, tf.string)
+"""What TensorFlow parses an Example's values to."""
 
 
 def schema_or_spec(schema: Any) -> Any:
     """A mapping of TensorFlow's features as it is, and any other as the `Schema` that it stands
-    for. TypeError and ValueError as `Schema.of`."""
+    for. TypeError and ValueError as `Schema.of`, and TypeError for a dtype that is not parsed."""
     if schema is None or isinstance(schema, Schema):
         return schema
-    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
+    features = schema if isinstance(schema, dict) else {}
+    of_tensorflow = {k: f for k, f in features.items() if isinstance(f, _TENSORFLOWS)}
+    for name, feature in of_tensorflow.items():
+        if tf.as_dtype(feature.dtype) not in _PARSED:
+            raise TypeError(
+                f"schema=: {name!r} is a {type(feature).__name__} of {feature.dtype!r}, and an "
+                "Example holds tf.float32, tf.int64 or tf.string: take one of these, and cast it"
+            )
+    if of_tensorflow:
         return schema
     return Schema.of(schema) if schema else schema
 
