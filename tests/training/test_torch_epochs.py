@@ -59,6 +59,20 @@ def test_threads_that_begin_passes_take_an_epoch_each() -> None:
     assert sorted(found) == list(range(200))
 
 
+def test_a_handler_of_a_signal_may_ask_meanwhile() -> None:
+    """As one does that saves a state before the machine is taken away."""
+    epochs, found = Epochs(3), list[int]()
+
+    def handler() -> None:
+        with epochs._locked(os.getpid()):
+            found.append(epochs.next)  # as in a handler, which runs in between
+
+    thread = threading.Thread(target=handler, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [3]
+
+
 @pytest.mark.parametrize("method", first(1, ["fork", "spawn"]))
 def test_a_pass_that_begins_while_workers_start(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch

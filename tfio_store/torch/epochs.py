@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.queues import Queue
 from multiprocessing.reduction import DupFd
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import torch.distributed
@@ -249,7 +249,7 @@ class Epochs:
 
     def _open(self, file: int, maker: int) -> None:
         self._file, self._maker = file, maker
-        self._turns = PerProcess(Lock)
+        self._turns = PerProcess(RLock)
         self._closing = weakref.finalize(self, os.close, file)
 
     @property
@@ -300,7 +300,7 @@ class Epochs:
     @contextmanager
     def _locked(self, process: int) -> Iterator[_Loading]:
         """The passes of a process, for a look or a change. A file's lock keeps out processes, and
-        no threads of this one."""
+        no threads of this one. A handler of a signal, which saves a state, may come in between."""
         with self._turns.here:
             fcntl.lockf(self._file, fcntl.LOCK_EX)
             try:

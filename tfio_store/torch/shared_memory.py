@@ -305,14 +305,14 @@ def _itself(found: Any) -> Any:
     return found
 
 
-_copies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The memory of what was sent by itself, by addresses."""
+_pickled: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The memory of what came in its pickle, by addresses."""
 
 
 def _copied(contents: bytes) -> torch.Tensor:
     array = np.frombuffer(bytearray(contents), np.uint8)
     memory = torch.from_numpy(array)
-    _copies[memory.data_ptr()] = array
+    _pickled[memory.data_ptr()] = array
     _send_copies()
     return memory
 
@@ -369,7 +369,7 @@ def _send_copies() -> None:
     def reduced(storage: Any) -> Any:
         address = storage.data_ptr()
         lent = [piece for one in _receivers.values() for piece in one.pieces.values()]
-        is_sent = address in _copies or any(piece.data_ptr() == address for piece in lent)
+        is_sent = address in _pickled or any(piece.data_ptr() == address for piece in lent)
         return by_torch(storage.clone() if is_sent else storage)
 
     ForkingPickler.register(torch.UntypedStorage, reduced)

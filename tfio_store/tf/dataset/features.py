@@ -40,17 +40,19 @@ def schema_or_spec(schema: Any) -> Any:
     for. TypeError and ValueError as `Schema.of`, and TypeError for a dtype that is not parsed."""
     if schema is None or isinstance(schema, Schema):
         return schema
-    features = schema if isinstance(schema, dict) else {}
-    of_tensorflow = {k: f for k, f in features.items() if isinstance(f, _TENSORFLOWS)}
-    for name, feature in of_tensorflow.items():
-        if tf.as_dtype(feature.dtype) not in _PARSED:
+    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
+        _check_dtypes(schema)
+        return schema
+    return Schema.of(schema) if schema else schema
+
+
+def _check_dtypes(spec: Mapping[str, Any]) -> None:
+    for name, feature in spec.items():
+        if isinstance(feature, _TENSORFLOWS) and tf.as_dtype(feature.dtype) not in _PARSED:
             raise TypeError(
                 f"schema=: {name!r} is a {type(feature).__name__} of {feature.dtype!r}, and an "
                 "Example holds tf.float32, tf.int64 or tf.string: take one of these, and cast it"
             )
-    if of_tensorflow:
-        return schema
-    return Schema.of(schema) if schema else schema
 
 
 def spec_of(schema: Any) -> Spec | None:
